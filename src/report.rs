@@ -1,0 +1,1 @@
+//! `results.json`: the record of an observed run.
