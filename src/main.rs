@@ -1,2 +1,362 @@
-//! Native command line.
+//! The native command line: runs scenarios, prints what they showed, writes `results.json`.
+
+#[cfg(target_family = "wasm")]
 fn main() {}
+
+#[cfg(not(target_family = "wasm"))]
+fn main() -> std::process::ExitCode {
+    native::main()
+}
+
+#[cfg(not(target_family = "wasm"))]
+mod native {
+    use std::ffi::{OsStr, OsString};
+    use std::fmt::Display;
+    use std::fs::{self, File};
+    use std::io::{self, Read, Write};
+    use std::path::{Path, PathBuf};
+    use std::process::ExitCode;
+
+    use lexopt::prelude::*;
+    use tool_retries::json;
+    use tool_retries::report;
+    use tool_retries::scenario::{self, Check, Fixture, Outcome, Scenario, Table};
+
+    const HELP: &str = "\
+Make tool retries safe: runs the article's scenarios on a real SQLite and checks what they show.
+
+Usage:
+  tool-retries [--group NAME] [--fixture FILE] [--output FILE]
+                         run every scenario, or those of one group, and check them
+  tool-retries list      name the scenarios, by group
+  tool-retries show ID [--json] [--fixture FILE]
+                         checks, rows and trace of one scenario
+
+Options:
+  --group NAME     run one group only
+  --fixture FILE   the operation to run with; without it, the project's own fixture.json
+  --output FILE    write the record of the run to FILE, if every check held
+  --json           print for programs
+  -h, --help       print this
+  -V, --version    print the versions of this program and of SQLite
+";
+
+    /// Ended by a reader that closed the pipe: no failure of ours.
+    const SUCCESS_ON_CLOSED_PIPE: ExitCode = ExitCode::SUCCESS;
+
+    pub(super) fn main() -> ExitCode {
+        match parse(std::env::args_os().skip(1)).and_then(|command| command.run()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Failure::ClosedPipe) => SUCCESS_ON_CLOSED_PIPE,
+            Err(Failure::Usage(message)) => {
+                eprintln!("error: {message}; see --help");
+                ExitCode::from(2)
+            }
+            Err(Failure::Run(message)) => {
+                eprintln!("error: {message}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    enum Failure {
+        /// The command line makes no sense. Exit code 2.
+        Usage(String),
+        /// A check failed, or a file could not be read or written. Exit code 1.
+        Run(String),
+        /// Nobody reads our output any more.
+        ClosedPipe,
+    }
+
+    impl From<lexopt::Error> for Failure {
+        fn from(error: lexopt::Error) -> Self {
+            Self::Usage(error.to_string())
+        }
+    }
+
+    impl From<io::Error> for Failure {
+        /// Only for writing to standard output; files name their path.
+        fn from(error: io::Error) -> Self {
+            match error.kind() {
+                io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+                _ => Self::Run(format!("standard output: {error}")),
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct Options {
+        group: Option<String>,
+        fixture: Option<PathBuf>,
+        output: Option<PathBuf>,
+        json: bool,
+    }
+
+    enum Command {
+        Run(Options),
+        List,
+        Show(&'static Scenario, Options),
+        Print(String),
+    }
+
+    fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
+        let mut parser = lexopt::Parser::from_args(arguments);
+        let mut words: Vec<String> = Vec::new();
+        let mut options = Options::default();
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Short('h') | Long("help") => return Ok(Command::Print(HELP.to_owned())),
+                Short('V') | Long("version") => {
+                    return Ok(Command::Print(format!(
+                        "tool-retries {}, SQLite {}\n",
+                        env!("CARGO_PKG_VERSION"),
+                        rusqlite::version()
+                    )));
+                }
+                Long("group") => set(&mut options.group, parser.value()?.string()?, "--group")?,
+                Long("fixture") => set(&mut options.fixture, parser.value()?.into(), "--fixture")?,
+                Long("output") => set(&mut options.output, parser.value()?.into(), "--output")?,
+                Long("json") => options.json = true,
+                Value(word) => words.push(word.string()?),
+                _ => return Err(argument.unexpected().into()),
+            }
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let unused = |unwanted: &[(&str, bool)]| match unwanted.iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(Failure::Usage(format!(
+                "{name} does not go with this command"
+            ))),
+            None => Ok(()),
+        };
+        match words[..] {
+            [] => {
+                unused(&[("--json", options.json)])?;
+                if let Some(group) = &options.group
+                    && !scenario::groups().contains(&group.as_str())
+                {
+                    return Err(Failure::Usage(format!(
+                        "no group {group:?}; there is {}",
+                        scenario::groups().join(", ")
+                    )));
+                }
+                Ok(Command::Run(options))
+            }
+            ["list"] => {
+                unused(&[
+                    ("--json", options.json),
+                    ("--group", options.group.is_some()),
+                    ("--fixture", options.fixture.is_some()),
+                    ("--output", options.output.is_some()),
+                ])?;
+                Ok(Command::List)
+            }
+            ["show", id] => {
+                unused(&[
+                    ("--group", options.group.is_some()),
+                    ("--output", options.output.is_some()),
+                ])?;
+                let scenario = scenario::find(id).ok_or_else(|| {
+                    Failure::Usage(format!("no scenario {id:?}; `list` names them"))
+                })?;
+                Ok(Command::Show(scenario, options))
+            }
+            ["show"] => Err(Failure::Usage("show wants the id of a scenario".to_owned())),
+            ["list" | "show", ..] => Err(Failure::Usage("too many arguments".to_owned())),
+            [word, ..] => Err(Failure::Usage(format!("unknown command {word:?}"))),
+        }
+    }
+
+    fn set<T>(option: &mut Option<T>, value: T, name: &str) -> Result<(), Failure> {
+        match option.replace(value) {
+            None => Ok(()),
+            Some(_) => Err(Failure::Usage(format!("{name} is given twice"))),
+        }
+    }
+
+    impl Command {
+        fn run(self) -> Result<(), Failure> {
+            match self {
+                Self::Run(options) => run_all(&options),
+                Self::List => list(),
+                Self::Show(scenario, options) => show(scenario, &options),
+                Self::Print(text) => Ok(io::stdout().write_all(text.as_bytes())?),
+            }
+        }
+    }
+
+    fn run_all(options: &Options) -> Result<(), Failure> {
+        let fixture = read_fixture(options.fixture.as_deref())?;
+        let mut out = io::stdout().lock();
+        let mut outcomes = Vec::new();
+        let mut failed = Vec::new();
+        for scenario in scenario::all() {
+            if options
+                .group
+                .as_deref()
+                .is_some_and(|group| group != scenario.group)
+            {
+                continue;
+            }
+            let outcome = run(scenario, &fixture)?;
+            writeln!(out, "{}", report::line(scenario.id, &outcome))?;
+            failed.extend(broken_checks(scenario.id, &outcome));
+            outcomes.push((scenario.id, outcome));
+        }
+        if !failed.is_empty() {
+            return Err(Failure::Run(failed.join("\nerror: ")));
+        }
+        if let Some(path) = &options.output {
+            let text = report::report(&outcomes).pretty() + "\n";
+            replace_file(path, text.as_bytes())
+                .map_err(|error| at(path, format_args!("cannot be written: {error}")))?;
+        }
+        writeln!(out, "PASS: {} scenarios", outcomes.len())?;
+        Ok(())
+    }
+
+    fn run(scenario: &Scenario, fixture: &Fixture) -> Result<Outcome, Failure> {
+        (scenario.run)(fixture).map_err(|error| Failure::Run(format!("{}: {error}", scenario.id)))
+    }
+
+    fn broken_checks(id: &str, outcome: &Outcome) -> Vec<String> {
+        if outcome.checks.is_empty() {
+            return vec![format!("{id}: it checks nothing")];
+        }
+        let broken = |check: &Check| {
+            format!(
+                "{id}: check failed: {}: expected {}, saw {}",
+                check.claim,
+                check.expected.spaced(),
+                check.seen.spaced()
+            )
+        };
+        outcome
+            .checks
+            .iter()
+            .filter(|check| !check.holds())
+            .map(broken)
+            .collect()
+    }
+
+    fn list() -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        for group in scenario::groups() {
+            writeln!(out, "{group}")?;
+            for scenario in scenario::all().iter().filter(|one| one.group == group) {
+                writeln!(out, "  {:<24}{}", scenario.id, scenario.title)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn show(scenario: &Scenario, options: &Options) -> Result<(), Failure> {
+        let fixture = read_fixture(options.fixture.as_deref())?;
+        let outcome = run(scenario, &fixture)?;
+        let mut out = io::stdout().lock();
+        if options.json {
+            writeln!(out, "{}", report::evidence(scenario.id, &outcome).pretty())?;
+        } else {
+            print_evidence(&mut out, scenario, &outcome)?;
+        }
+        match broken_checks(scenario.id, &outcome) {
+            broken if broken.is_empty() => Ok(()),
+            broken => Err(Failure::Run(broken.join("\nerror: "))),
+        }
+    }
+
+    fn print_evidence(
+        out: &mut impl Write,
+        scenario: &Scenario,
+        outcome: &Outcome,
+    ) -> io::Result<()> {
+        writeln!(out, "{}", report::line(scenario.id, outcome))?;
+        writeln!(out, "  {}", scenario.title)?;
+        writeln!(out, "\nChecks")?;
+        for check in &outcome.checks {
+            let seen = check.seen.spaced();
+            if check.holds() {
+                writeln!(out, "  holds  {}: {seen}", check.claim)?;
+            } else {
+                let expected = check.expected.spaced();
+                writeln!(
+                    out,
+                    "  FAILS  {}: expected {expected}, saw {seen}",
+                    check.claim
+                )?;
+            }
+        }
+        writeln!(out, "\nRows left")?;
+        for table in &outcome.tables {
+            print_table(out, table)?;
+        }
+        writeln!(out, "\nTrace (virtual time, process, event)")?;
+        for event in &outcome.trace.events {
+            writeln!(out, "{event}")?;
+        }
+        writeln!(out, "\nSHA-256")?;
+        writeln!(out, "  checks  {}", outcome.checks_sha256())?;
+        writeln!(out, "  trace   {}", outcome.trace_sha256())
+    }
+
+    fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
+        writeln!(out, "  {}({})", table.name, table.columns.join(", "))?;
+        if table.rows.is_empty() {
+            writeln!(out, "    no rows")?;
+        }
+        for row in &table.rows {
+            let cells: Vec<String> = row.iter().map(json::Value::spaced).collect();
+            writeln!(out, "    {}", cells.join("  "))?;
+        }
+        Ok(())
+    }
+
+    fn read_fixture(path: Option<&Path>) -> Result<Fixture, Failure> {
+        let Some(path) = path else {
+            return Ok(Fixture::committed());
+        };
+        // One byte more than may stand, so that the parser sees that it is too much.
+        let limit = json::MAX_TEXT_BYTES as u64 + 1;
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+            .map_err(|error| at(path, format_args!("cannot be read: {error}")))?;
+        Fixture::parse(&bytes).map_err(|error| at(path, error))
+    }
+
+    fn at(path: &Path, problem: impl Display) -> Failure {
+        Failure::Run(format!("{}: {problem}", path.display()))
+    }
+
+    /// Writes beside the file and renames, so that whoever reads it finds the old text or the new
+    /// one. What is no file, such as a terminal or a pipe, is written to as it is.
+    fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&target) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                return File::options().write(true).open(&target)?.write_all(bytes);
+            }
+            Ok(found) if found.permissions().readonly() => {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            _ => {}
+        }
+        let folder = match target.parent() {
+            Some(folder) if folder != OsStr::new("") => folder,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        let permissions = {
+            use std::os::unix::fs::PermissionsExt;
+            fs::Permissions::from_mode(0o666)
+        };
+        #[cfg(unix)]
+        builder.permissions(permissions);
+        let mut beside = builder.tempfile_in(folder)?;
+        beside.write_all(bytes)?;
+        beside.as_file().sync_all()?;
+        beside.persist(&target)?;
+        Ok(())
+    }
+}

@@ -1,1 +1,70 @@
 //! `results.json`: the record of an observed run.
+
+use crate::json::Value;
+use crate::scenario::{Check, Outcome, Table};
+use crate::sim::trace::Event;
+
+/// The experiment that the record belongs to.
+pub const EXPERIMENT: &str = "local-sqlite-tool-retries-v1";
+
+/// The record of `outcomes`, scenario id and outcome each. Its pretty form is `results.json`.
+///
+/// Everything but `runtime` is the same on every target.
+pub fn report(outcomes: &[(&str, Outcome)]) -> Value {
+    let passed = outcomes.iter().all(|(_, outcome)| outcome.passed());
+    let scenarios = outcomes
+        .iter()
+        .map(|(id, outcome)| (*id, outcome.values.clone()));
+    let digests = outcomes.iter().map(|(id, outcome)| (*id, digests(outcome)));
+    Value::object([
+        ("experiment", Value::from(EXPERIMENT)),
+        ("sqlite_version", Value::from(rusqlite::version())),
+        ("passed", Value::from(passed)),
+        ("scenarios", Value::object(scenarios)),
+        ("digests", Value::object(digests)),
+        ("runtime", runtime()),
+    ])
+}
+
+/// What names this machine's build; the one part in which two targets differ.
+fn runtime() -> Value {
+    let known = |name: &str| Value::from(if name.is_empty() { "unknown" } else { name });
+    Value::object([
+        ("architecture", known(std::env::consts::ARCH)),
+        ("operating_system", known(std::env::consts::OS)),
+        ("pointer_width_bits", Value::from(u64::from(usize::BITS))),
+    ])
+}
+
+/// The line that the command line prints for one scenario.
+pub fn line(id: &str, outcome: &Outcome) -> String {
+    format!("{id}: {}", outcome.values.spaced())
+}
+
+/// Everything that one run of one scenario shows, for reading by programs.
+pub fn evidence(id: &str, outcome: &Outcome) -> Value {
+    let events = &outcome.trace.events;
+    let list = |values: Vec<Value>| Value::from(values);
+    Value::object([
+        ("scenario", Value::from(id)),
+        ("passed", Value::from(outcome.passed())),
+        ("values", outcome.values.clone()),
+        (
+            "checks",
+            list(outcome.checks.iter().map(Check::to_json).collect()),
+        ),
+        (
+            "tables",
+            list(outcome.tables.iter().map(Table::to_json).collect()),
+        ),
+        ("trace", list(events.iter().map(Event::to_json).collect())),
+        ("digests", digests(outcome)),
+    ])
+}
+
+fn digests(outcome: &Outcome) -> Value {
+    Value::object([
+        ("checks", Value::from(outcome.checks_sha256())),
+        ("trace", Value::from(outcome.trace_sha256())),
+    ])
+}

@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::json::{self, ParseError, Value};
+use crate::key::{KeyError, OperationKey};
+
+/// What the scenarios are fed: one accepted operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fixture {
+    operation_key: OperationKey,
+    payload: BTreeMap<String, Value>,
+}
+
+/// Text that is no fixture.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum FixtureError {
+    /// The text is not JSON.
+    Json(ParseError),
+    /// Something else stands where `expected` should.
+    Shape {
+        /// Where, as a path of member names.
+        place: &'static str,
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// A member that no fixture has.
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// `operation_key` is no key.
+    Key(KeyError),
+}
+
+impl fmt::Display for FixtureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => error.fmt(f),
+            Self::Shape { place, expected } => write!(f, "{place}: expected {expected}"),
+            Self::Unknown { name } => write!(
+                f,
+                "unknown member {name:?}: expected operation_key and payload"
+            ),
+            Self::Key(error) => write!(f, "operation_key: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FixtureError {}
+
+/// What the second intention's key ends in.
+const NEW_INTENT: &str = "-new-intent";
+
+/// The priority that a changed payload has.
+const CHANGED_PRIORITY: &str = "urgent";
+
+impl Fixture {
+    /// The project's own `fixture.json`, as it was at build time.
+    ///
+    /// # Panics
+    ///
+    /// Never in a build that passed its tests: one of them reads the file.
+    pub fn committed() -> Self {
+        Self::parse(include_bytes!("../../fixture.json")).expect("fixture.json was tested")
+    }
+
+    /// Reads `{"operation_key": KEY, "payload": {"project", "title", "priority", …}}`. The payload
+    /// may have further members.
+    ///
+    /// # Errors
+    ///
+    /// [`FixtureError`], naming the place. A priority of `urgent` is refused, since a scenario
+    /// changes the payload to it, and a key is refused that leaves no room for the second one.
+    pub fn parse(bytes: &[u8]) -> Result<Self, FixtureError> {
+        let shape = |place, expected| FixtureError::Shape { place, expected };
+        let Value::Object(mut members) = json::parse_bytes(bytes).map_err(FixtureError::Json)?
+        else {
+            return Err(shape("fixture", "an object"));
+        };
+        let key = match members.remove("operation_key") {
+            Some(Value::String(text)) => OperationKey::new(text).map_err(FixtureError::Key)?,
+            _ => return Err(shape("operation_key", "a string")),
+        };
+        OperationKey::new(format!("{key}{NEW_INTENT}")).map_err(FixtureError::Key)?;
+        let Some(Value::Object(payload)) = members.remove("payload") else {
+            return Err(shape("payload", "an object"));
+        };
+        for (member, place) in [
+            ("project", "payload.project"),
+            ("title", "payload.title"),
+            ("priority", "payload.priority"),
+        ] {
+            if payload.get(member).and_then(Value::as_str).is_none() {
+                return Err(shape(place, "a string"));
+            }
+        }
+        if payload.get("priority").and_then(Value::as_str) == Some(CHANGED_PRIORITY) {
+            return Err(shape(
+                "payload.priority",
+                "another value than urgent, which the changed payload has",
+            ));
+        }
+        if let Some(name) = members.into_keys().next() {
+            return Err(FixtureError::Unknown { name });
+        }
+        Ok(Self {
+            operation_key: key,
+            payload,
+        })
+    }
+
+    /// The key made when the operation was accepted.
+    pub fn operation_key(&self) -> &OperationKey {
+        &self.operation_key
+    }
+
+    /// The key of a second, separate intention.
+    pub fn new_intent_key(&self) -> OperationKey {
+        OperationKey::new(format!("{}{NEW_INTENT}", self.operation_key))
+            .expect("checked when the fixture was read")
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> Value {
+        Value::Object(self.payload.clone())
+    }
+
+    /// The payload with its priority raised.
+    pub fn changed_payload(&self) -> Value {
+        let mut payload = self.payload.clone();
+        payload.insert("priority".to_owned(), Value::from(CHANGED_PRIORITY));
+        Value::Object(payload)
+    }
+}

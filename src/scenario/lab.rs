@@ -1,0 +1,334 @@
+//! The lab: an agent has a tool open a support ticket; the tool commits, and its answer never
+//! arrives.
+//!
+//! Every scenario checks both what stands in the two tables and which answers came back.
+
+use crate::json::Value;
+use crate::key::OperationKey;
+use crate::sim::Point;
+use crate::sim::trace::What;
+use crate::tool::tickets::{AFTER_COMMIT, BEFORE_COMMIT, Ticket, TicketDesk, TicketError};
+
+use super::{Check, Fixture, Outcome, RunError, Stage, Table};
+
+type Answer = Result<Ticket, TicketError>;
+
+/// Without a key the second call opens a second ticket.
+pub fn naive_retry<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let agent = lab.agent("agent")?;
+    stage.fail_at("agent", AFTER_COMMIT, 1);
+    let first = lab.call(&agent, &fixture.payload(), None)?;
+    let retry = lab.call(&agent, &fixture.payload(), None)?;
+    lab.answer("the first call times out", Expected::TimedOut, &first);
+    lab.answer(
+        "the retry opens a second ticket",
+        Expected::Ticket(2),
+        &retry,
+    );
+    let left = lab.rows("two tickets for one intention, no replay record", 2, 0)?;
+    lab.outcome([
+        ("attempts", lab.calls.into()),
+        ("tickets", left.tickets.into()),
+    ])
+}
+
+/// One key for three calls: one ticket, and the later answers repeat the first.
+pub fn stable_key_retry<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let (_, replayed) = lab.retried_with_stable_key(fixture)?;
+    let left = lab.rows("one ticket, one replay record", 1, 1)?;
+    lab.outcome([
+        ("attempts", lab.calls.into()),
+        ("replay_ticket_id", replayed.id.into()),
+        ("tickets", left.tickets.into()),
+    ])
+}
+
+/// The same key with another payload is refused, on the database that the stable key left.
+pub fn changed_payload<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let (agent, _) = lab.retried_with_stable_key(fixture)?;
+    let key = fixture.operation_key();
+    let changed = lab.call(&agent, &fixture.changed_payload(), Some(key))?;
+    let rejected = matches!(changed, Err(TicketError::PayloadConflict { .. }));
+    lab.answer(
+        "the changed payload is refused",
+        Expected::Conflict(key),
+        &changed,
+    );
+    let left = lab.rows("still one ticket, one replay record", 1, 1)?;
+    lab.outcome([
+        ("rejected", rejected.into()),
+        ("tickets", left.tickets.into()),
+    ])
+}
+
+/// A fault between the two inserts leaves nothing, and the retry opens the one ticket.
+pub fn failure_before_commit<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let agent = lab.agent("agent")?;
+    let key = Some(fixture.operation_key());
+    stage.fail_at("agent", BEFORE_COMMIT, 1);
+    let first = lab.call(&agent, &fixture.payload(), key)?;
+    lab.answer(
+        "the first call fails between the inserts",
+        Expected::Interrupted(BEFORE_COMMIT),
+        &first,
+    );
+    let before = lab.rows("nothing is left of it, in either table", 0, 0)?;
+    let retry = lab.call(&agent, &fixture.payload(), key)?;
+    lab.answer("the retry opens the ticket", Expected::Ticket(1), &retry);
+    let after = lab.rows("one ticket, one replay record", 1, 1)?;
+    lab.outcome([
+        ("tickets_before_retry", before.tickets.into()),
+        ("tickets_after_retry", after.tickets.into()),
+    ])
+}
+
+/// How many callers hold the one key.
+const CALLERS: usize = 8;
+
+/// Eight callers at once with one key get one ticket, all of them.
+pub fn concurrent_same_key<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let names: Vec<String> = (1..=CALLERS).map(|n| format!("caller {n}")).collect();
+    let payload = fixture.payload();
+    let key = fixture.operation_key();
+    let answers = stage.run_together(&names, |connection, host| {
+        let payload = &payload;
+        let desk = TicketDesk::new(connection, host);
+        async move { call::<S>(&desk?, payload, Some(key)).await }
+    })?;
+    lab.calls = answers.len();
+    let mut ids = Vec::new();
+    for (name, answer) in names.iter().zip(&answers) {
+        lab.answer(
+            format!("{name} has the one ticket"),
+            Expected::Ticket(1),
+            answer,
+        );
+        ids.extend(answer.as_ref().ok().map(|ticket| ticket.id));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let left = lab.rows("one ticket, one replay record", 1, 1)?;
+    lab.outcome([
+        ("attempts", lab.calls.into()),
+        (
+            "returned_ticket_ids",
+            Value::from(ids.into_iter().map(Value::from).collect::<Vec<_>>()),
+        ),
+        ("tickets", left.tickets.into()),
+    ])
+}
+
+/// Two keys are two intentions, even with one payload.
+pub fn new_key_same_payload<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let agent = lab.agent("agent")?;
+    let first = lab.call(&agent, &fixture.payload(), Some(fixture.operation_key()))?;
+    let second = lab.call(&agent, &fixture.payload(), Some(&fixture.new_intent_key()))?;
+    lab.answer("the first key opens a ticket", Expected::Ticket(1), &first);
+    lab.answer("the second key opens another", Expected::Ticket(2), &second);
+    let left = lab.rows("two tickets, two replay records", 2, 2)?;
+    lab.outcome([("tickets", left.tickets.into())])
+}
+
+/// Deduplication lasts as long as its record.
+pub fn deleted_replay_record<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
+    let mut lab = Lab::open(stage)?;
+    let agent = lab.agent("agent")?;
+    let key = fixture.operation_key();
+    let first = lab.call(&agent, &fixture.payload(), Some(key))?;
+    lab.answer("the key opens a ticket", Expected::Ticket(1), &first);
+    lab.rows("one ticket, one replay record", 1, 1)?;
+    let deleted = lab
+        .observer
+        .connection()
+        .execute("DELETE FROM requests WHERE key = ?1", [key.as_str()])?;
+    lab.check("one replay record is deleted", 1_usize, deleted);
+    let again = lab.call(&agent, &fixture.payload(), Some(key))?;
+    lab.answer(
+        "the same key opens a second ticket",
+        Expected::Ticket(2),
+        &again,
+    );
+    let left = lab.rows("two tickets, one replay record", 2, 1)?;
+    lab.outcome([("tickets", left.tickets.into())])
+}
+
+/// What a caller must have seen.
+enum Expected<'a> {
+    Ticket(i64),
+    TimedOut,
+    Interrupted(Point),
+    Conflict(&'a OperationKey),
+}
+
+impl Expected<'_> {
+    fn to_json(&self) -> Value {
+        let answer = match self {
+            Self::Ticket(id) => Ok(Ticket { id: *id }),
+            Self::TimedOut => Err(TicketError::TimedOut),
+            Self::Interrupted(point) => Err(TicketError::Interrupted(*point)),
+            Self::Conflict(key) => Err(TicketError::PayloadConflict {
+                key: (*key).clone(),
+            }),
+        };
+        answer_to_json(&answer)
+    }
+}
+
+/// What a caller saw: the answer itself, or `{"error": MESSAGE}`.
+fn answer_to_json(answer: &Answer) -> Value {
+    match answer {
+        Ok(ticket) => ticket.to_json(),
+        Err(error) => Value::object([("error", Value::from(error.to_string()))]),
+    }
+}
+
+/// How many rows stand in each table.
+struct Counts {
+    tickets: i64,
+}
+
+/// A scenario in progress: its observer, and what was checked so far.
+struct Lab<'a, S: Stage> {
+    stage: &'a S,
+    observer: TicketDesk<S::Host>,
+    calls: usize,
+    checks: Vec<Check>,
+}
+
+impl<'a, S: Stage> Lab<'a, S> {
+    /// An empty database, and a process that looks into it.
+    fn open(stage: &'a S) -> Result<Self, RunError> {
+        let (connection, host) = stage.enter("observer")?;
+        let observer = TicketDesk::new(connection, host)?;
+        observer.create_tables()?;
+        Ok(Self {
+            stage,
+            observer,
+            calls: 0,
+            checks: Vec::new(),
+        })
+    }
+
+    fn agent(&self, name: &str) -> Result<TicketDesk<S::Host>, RunError> {
+        let (connection, host) = self.stage.enter(name)?;
+        Ok(TicketDesk::new(connection, host)?)
+    }
+
+    fn call(
+        &mut self,
+        agent: &TicketDesk<S::Host>,
+        payload: &Value,
+        key: Option<&OperationKey>,
+    ) -> Result<Answer, RunError> {
+        self.calls += 1;
+        self.stage.run(agent.host(), call::<S>(agent, payload, key))
+    }
+
+    /// Three calls with one key, the first answer lost. Returns the last answer.
+    fn retried_with_stable_key(
+        &mut self,
+        fixture: &Fixture,
+    ) -> Result<(TicketDesk<S::Host>, Ticket), RunError> {
+        let agent = self.agent("agent")?;
+        let key = Some(fixture.operation_key());
+        self.stage.fail_at("agent", AFTER_COMMIT, 1);
+        let first = self.call(&agent, &fixture.payload(), key)?;
+        let second = self.call(&agent, &fixture.payload(), key)?;
+        let third = self.call(&agent, &fixture.payload(), key)?;
+        self.answer("the first call times out", Expected::TimedOut, &first);
+        self.answer(
+            "the second call has the ticket",
+            Expected::Ticket(1),
+            &second,
+        );
+        self.answer("the third call has it too", Expected::Ticket(1), &third);
+        Ok((agent, third?))
+    }
+
+    fn answer(&mut self, claim: impl Into<String>, expected: Expected<'_>, seen: &Answer) {
+        self.check(claim, expected.to_json(), answer_to_json(seen));
+    }
+
+    /// Counts the rows of both tables against what is claimed.
+    fn rows(&mut self, claim: &str, tickets: i64, requests: i64) -> Result<Counts, RunError> {
+        let count = |table: &str| {
+            self.observer.connection().query_row(
+                &format!("SELECT count(*) FROM {table}"),
+                [],
+                |row| row.get::<_, i64>(0),
+            )
+        };
+        let seen = (count("tickets")?, count("requests")?);
+        let rows = |tickets: i64, requests: i64| {
+            Value::object([
+                ("tickets", Value::from(tickets)),
+                ("requests", Value::from(requests)),
+            ])
+        };
+        self.check(claim, rows(tickets, requests), rows(seen.0, seen.1));
+        Ok(Counts { tickets: seen.0 })
+    }
+
+    fn check(
+        &mut self,
+        claim: impl Into<String>,
+        expected: impl Into<Value>,
+        seen: impl Into<Value>,
+    ) {
+        self.checks.push(Check {
+            claim: claim.into(),
+            expected: expected.into(),
+            seen: seen.into(),
+        });
+    }
+
+    fn outcome<const N: usize>(&self, values: [(&str, Value); N]) -> Result<Outcome, RunError> {
+        // The trace ends with the scenario; reading its last state is no part of it.
+        let trace = self.stage.trace();
+        let tables = ["tickets", "requests"]
+            .map(|name| Table::read(self.observer.connection(), name))
+            .into_iter()
+            .collect::<rusqlite::Result<_>>()?;
+        Ok(Outcome {
+            values: Value::object(values),
+            checks: self.checks.clone(),
+            tables,
+            trace,
+        })
+    }
+}
+
+/// One call as its caller sees it, written into the trace.
+async fn call<S: Stage>(
+    desk: &TicketDesk<S::Host>,
+    payload: &Value,
+    key: Option<&OperationKey>,
+) -> Answer {
+    S::record(
+        desk.host(),
+        What::Called {
+            tool: "create_ticket",
+            key: key.map(ToString::to_string),
+            payload: payload.compact(),
+        },
+    );
+    let answer = desk.create_ticket(payload, key).await;
+    S::record(
+        desk.host(),
+        match &answer {
+            Ok(ticket) => What::Answered {
+                answer: ticket.to_json().compact(),
+            },
+            Err(error) => What::Failed {
+                error: error.to_string(),
+            },
+        },
+    );
+    answer
+}

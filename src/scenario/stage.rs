@@ -1,0 +1,147 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use rusqlite::Connection;
+
+use crate::sim::trace::{Trace, What};
+use crate::sim::{Host, Point, Process, Script, Strike, World, WorldError};
+use crate::tool::tickets::TicketError;
+
+/// The file that every process of a scenario opens.
+const DATABASE: &str = "tickets.db";
+
+/// Where a scenario plays: the simulated world, or, to test that world's truth, real files and
+/// threads.
+pub trait Stage {
+    /// The process that a tool runs in.
+    type Host: Host;
+
+    /// Starts a process with a connection of its own to the scenario's database.
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says.
+    fn enter(&self, process: &str) -> Result<(Connection, Self::Host), RunError>;
+
+    /// Places an error at the `visit`-th time, from 1, that `process` passes `point`.
+    fn fail_at(&self, process: &str, point: Point, visit: u32);
+
+    /// Runs one process alone until `work` is done.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] when it came to no end.
+    fn run<T>(&self, host: &Self::Host, work: impl Future<Output = T>) -> Result<T, RunError>;
+
+    /// Enters one process a name, lets `work` prepare each, and then releases all of them at
+    /// once; results in the order of the names.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] when one could not enter or came to no end.
+    fn run_together<T, F>(
+        &self,
+        names: &[String],
+        work: impl Fn(Connection, Self::Host) -> F + Sync,
+    ) -> Result<Vec<T>, RunError>
+    where
+        T: Send,
+        F: Future<Output = T>;
+
+    /// Adds what a process did to the trace, where there is one.
+    fn record(host: &Self::Host, what: What);
+
+    /// What happened; empty where nobody could watch.
+    fn trace(&self) -> Trace;
+}
+
+/// Why a scenario gave no outcome.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The world came to no end.
+    World(WorldError),
+    /// SQLite refused outside the tool.
+    Database(rusqlite::Error),
+    /// A call that had to succeed for the scenario to go on did not.
+    Call(TicketError),
+    /// A process died that no scenario kills.
+    Died,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::World(error) => error.fmt(f),
+            Self::Database(error) => write!(f, "database: {error}"),
+            Self::Call(error) => write!(f, "a call failed that had to succeed: {error}"),
+            Self::Died => f.write_str("a process died that was not to die"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<WorldError> for RunError {
+    fn from(error: WorldError) -> Self {
+        Self::World(error)
+    }
+}
+
+impl From<rusqlite::Error> for RunError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<TicketError> for RunError {
+    fn from(error: TicketError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl Stage for World {
+    type Host = Process;
+
+    fn enter(&self, process: &str) -> Result<(Connection, Process), RunError> {
+        let process = self.start(process);
+        Ok((process.connect(DATABASE)?, process))
+    }
+
+    fn fail_at(&self, process: &str, point: Point, visit: u32) {
+        self.strike(process, point, visit, Strike::Fail);
+    }
+
+    fn run<T>(&self, host: &Process, work: impl Future<Output = T>) -> Result<T, RunError> {
+        World::run(self, host, work)?.ok_or(RunError::Died)
+    }
+
+    fn run_together<T, F>(
+        &self,
+        names: &[String],
+        work: impl Fn(Connection, Process) -> F + Sync,
+    ) -> Result<Vec<T>, RunError>
+    where
+        T: Send,
+        F: Future<Output = T>,
+    {
+        let mut callers: Vec<(Process, Pin<Box<dyn Future<Output = T> + '_>>)> = Vec::new();
+        for name in names {
+            let (connection, process) = self.enter(name)?;
+            callers.push((process.clone(), Box::pin(work(connection, process))));
+        }
+        World::run_together(self, callers, &mut Script::default())?
+            .into_iter()
+            .map(|result| result.ok_or(RunError::Died))
+            .collect()
+    }
+
+    fn record(host: &Process, what: What) {
+        host.record(what);
+    }
+
+    fn trace(&self) -> Trace {
+        World::trace(self)
+    }
+}

@@ -1,0 +1,438 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::disk::{Disk, DiskStrike, Loss, ProcessId};
+use super::schedule::{Chooser, Schedule, Script};
+use super::trace::{Recorder, Trace, What};
+use super::{Host, Point, Struck};
+
+/// Who a power cut befalls, in a trace.
+pub(super) const EVERYONE: &str = "world";
+
+/// What one move of one process takes on the virtual clock.
+pub const MOVE_TAKES: Duration = Duration::from_millis(1);
+
+/// The most moves of one run; a run that wants more is stuck.
+pub const MAX_MOVES: u64 = 1_000_000;
+
+/// A simulated machine: processes, one disk, one clock. A clone is the same world.
+#[derive(Debug, Clone)]
+pub struct World(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    recorder: Rc<Recorder>,
+    disk: Disk,
+    rules: RefCell<Vec<Rule>>,
+    schedule: RefCell<Schedule>,
+}
+
+/// A fault placed at a visit to a point.
+#[derive(Debug)]
+struct Rule {
+    process: Rc<str>,
+    point: Point,
+    visit: u32,
+    strike: Strike,
+}
+
+/// What befalls a process at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strike {
+    /// An error rises in the process.
+    Fail,
+    /// The process is killed.
+    Kill,
+    /// The power fails, for every process.
+    PowerCut(Loss),
+}
+
+/// Why a run came to no end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// The run took more than [`MAX_MOVES`] moves.
+    TooManyMoves,
+    /// More processes could move at once than a [`Schedule`] can tell apart.
+    TooManyMovers {
+        /// How many.
+        movers: usize,
+    },
+    /// The chooser named a process that is not there: the schedule belongs to another run.
+    NoSuchMover {
+        /// The index chosen.
+        chosen: usize,
+        /// How many could move.
+        movers: usize,
+    },
+}
+
+impl fmt::Display for WorldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyMoves => write!(
+                f,
+                "the run took more than {MAX_MOVES} moves; a process probably never waits"
+            ),
+            Self::TooManyMovers { movers } => write!(
+                f,
+                "{movers} processes can move at once; a schedule tells {} apart",
+                Schedule::MAX_MOVERS
+            ),
+            Self::NoSuchMover { chosen, movers } => write!(
+                f,
+                "the schedule lets process {chosen} of {movers} move; it belongs to another run"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for WorldError {}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl World {
+    /// A world at time zero with an empty disk and no process.
+    pub fn new() -> Self {
+        let recorder = Rc::new(Recorder::default());
+        Self(Rc::new(Inner {
+            disk: Disk::new(Rc::clone(&recorder)),
+            recorder,
+            rules: RefCell::default(),
+            schedule: RefCell::default(),
+        }))
+    }
+
+    /// Starts a process. Two processes may bear one name, as a restarted one does.
+    pub fn start(&self, name: &str) -> Process {
+        let name = Rc::from(name);
+        Process(Rc::new(ProcessInner {
+            world: self.clone(),
+            id: self.0.disk.start_process(Rc::clone(&name)),
+            name,
+            parked: Cell::new(Parked::Ready),
+            visits: RefCell::default(),
+        }))
+    }
+
+    /// Places `strike` at the `visit`-th time, from 1, that one process of this name passes
+    /// `point`. It strikes once. Of two at one place the first placed strikes.
+    pub fn strike(&self, process: &str, point: Point, visit: u32, strike: Strike) {
+        self.0.rules.borrow_mut().push(Rule {
+            process: Rc::from(process),
+            point,
+            visit,
+            strike,
+        });
+    }
+
+    /// Places `strike` before the numbered disk operation `number`, counted from 1 over the
+    /// world's life; see [`World::disk_operations`].
+    pub fn strike_disk(&self, number: u64, strike: DiskStrike) {
+        self.0.disk.strike(number, strike);
+    }
+
+    /// Cuts the power now: every process dies.
+    pub fn cut_power(&self, loss: Loss) {
+        self.0.disk.cut_power(loss);
+    }
+
+    /// How many writes, truncations, syncs, creations and deletions the disk has seen.
+    pub fn disk_operations(&self) -> u64 {
+        self.0.disk.operations()
+    }
+
+    /// Every file on the disk by name, with the bytes that a process would read.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        self.0.disk.files()
+    }
+
+    /// What has happened so far.
+    pub fn trace(&self) -> Trace {
+        self.0.recorder.trace()
+    }
+
+    /// The choices made so far, over all runs in this world.
+    pub fn schedule(&self) -> Schedule {
+        self.0.schedule.borrow().clone()
+    }
+
+    /// Runs one process alone until its work is done. `None` when the process died.
+    ///
+    /// # Errors
+    ///
+    /// [`WorldError::TooManyMoves`].
+    pub fn run<T>(
+        &self,
+        process: &Process,
+        work: impl Future<Output = T>,
+    ) -> Result<Option<T>, WorldError> {
+        let work: Pin<&mut dyn Future<Output = T>> = pin!(work);
+        let mut done = self.run_together([(process.clone(), work)], &mut Script::default())?;
+        Ok(done.pop().flatten())
+    }
+
+    /// Runs processes together until each is done or dead, one moving at a time, as `chooser`
+    /// decides. Results come in the order of `work`; `None` for a process that died. Work that
+    /// awaits anything but this world's [`Host`] is polled again at every turn.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WorldError`].
+    pub fn run_together<T, F>(
+        &self,
+        work: impl IntoIterator<Item = (Process, F)>,
+        chooser: &mut dyn Chooser,
+    ) -> Result<Vec<Option<T>>, WorldError>
+    where
+        F: Future<Output = T> + Unpin,
+    {
+        let mut tasks: Vec<Task<F, T>> = work
+            .into_iter()
+            .map(|(process, work)| Task {
+                process,
+                work: Some(work),
+                result: None,
+                last_moved: 0,
+            })
+            .collect();
+        let clock = &self.0.recorder.clock;
+        for moves in 1..=MAX_MOVES {
+            let movers = loop {
+                for task in &mut tasks {
+                    if !self.is_alive(&task.process) {
+                        task.work = None;
+                    }
+                }
+                let movers = self.movers(&tasks);
+                if !movers.is_empty() {
+                    break movers;
+                }
+                // Nobody can move now: go to the moment when the first wait ends.
+                let Some(wakes_at) = tasks.iter().filter_map(Task::wakes_at).min() else {
+                    return Ok(tasks.into_iter().map(|task| task.result).collect());
+                };
+                clock.advance_to(wakes_at);
+            };
+            let task = &mut tasks[self.choose(&movers, chooser)?];
+            clock.advance(MOVE_TAKES);
+            task.last_moved = moves;
+            task.process.0.parked.set(Parked::Ready);
+            let Some(work) = task.work.as_mut() else {
+                continue;
+            };
+            if let Poll::Ready(result) =
+                Pin::new(work).poll(&mut Context::from_waker(Waker::noop()))
+            {
+                task.work = None;
+                // What a process did after its death never left it.
+                if self.is_alive(&task.process) {
+                    task.result = Some(result);
+                }
+            }
+        }
+        Err(WorldError::TooManyMoves)
+    }
+
+    fn is_alive(&self, process: &Process) -> bool {
+        self.0.disk.is_alive(process.0.id)
+    }
+
+    /// Index and name of each task that can move, the longest waiting first.
+    fn movers<F, T>(&self, tasks: &[Task<F, T>]) -> Vec<(usize, Rc<str>)> {
+        let now = self.0.recorder.clock.now();
+        let mut movers: Vec<usize> = (0..tasks.len())
+            .filter(|&index| {
+                let task = &tasks[index];
+                task.work.is_some()
+                    && match task.process.0.parked.get() {
+                        Parked::Ready => true,
+                        Parked::WaitsForLock { deadline } => {
+                            now >= deadline || self.0.disk.lock_is_free(task.process.0.id)
+                        }
+                    }
+            })
+            .collect();
+        movers.sort_by_key(|&index| tasks[index].last_moved);
+        movers
+            .into_iter()
+            .map(|index| (index, Rc::clone(&tasks[index].process.0.name)))
+            .collect()
+    }
+
+    fn choose(
+        &self,
+        movers: &[(usize, Rc<str>)],
+        chooser: &mut dyn Chooser,
+    ) -> Result<usize, WorldError> {
+        let chosen = if movers.len() == 1 {
+            0
+        } else if movers.len() > Schedule::MAX_MOVERS {
+            return Err(WorldError::TooManyMovers {
+                movers: movers.len(),
+            });
+        } else {
+            let names: Vec<&str> = movers.iter().map(|(_, name)| &**name).collect();
+            let chosen = chooser.choose(&names);
+            if chosen >= movers.len() {
+                return Err(WorldError::NoSuchMover {
+                    chosen,
+                    movers: movers.len(),
+                });
+            }
+            self.0.schedule.borrow_mut().push(chosen);
+            chosen
+        };
+        Ok(movers[chosen].0)
+    }
+}
+
+struct Task<F, T> {
+    process: Process,
+    /// `None` once the process is done or dead.
+    work: Option<F>,
+    result: Option<T>,
+    last_moved: u64,
+}
+
+impl<F, T> Task<F, T> {
+    fn wakes_at(&self) -> Option<Duration> {
+        match self.process.0.parked.get() {
+            Parked::WaitsForLock { deadline } if self.work.is_some() => Some(deadline),
+            _ => None,
+        }
+    }
+}
+
+/// A process of a [`World`], and the [`Host`] of the tool that runs in it. A clone is the same
+/// process.
+#[derive(Debug, Clone)]
+pub struct Process(Rc<ProcessInner>);
+
+#[derive(Debug)]
+struct ProcessInner {
+    world: World,
+    id: ProcessId,
+    name: Rc<str>,
+    parked: Cell<Parked>,
+    visits: RefCell<BTreeMap<Point, u32>>,
+}
+
+/// Where a process stands between two moves.
+#[derive(Debug, Clone, Copy)]
+enum Parked {
+    Ready,
+    WaitsForLock { deadline: Duration },
+}
+
+impl Process {
+    /// Opens `file` on the world's disk, creating it if need be. The connection dies with this
+    /// process. Its busy handler is off: it would block the one thread on which all move.
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says, also when the process is dead.
+    pub fn connect(&self, file: &str) -> rusqlite::Result<Connection> {
+        let connection = self.0.world.0.disk.connect(self.0.id, file)?;
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(connection)
+    }
+
+    /// Whether the process still lives.
+    pub fn is_alive(&self) -> bool {
+        self.0.world.is_alive(self)
+    }
+
+    /// Kills the process now.
+    pub fn kill(&self) {
+        self.0.world.0.disk.kill(self.0.id);
+    }
+
+    /// Adds what this process did to the trace. The dead leave no trace.
+    pub fn record(&self, what: What) {
+        if self.is_alive() {
+            self.0.world.0.recorder.record(&self.0.name, what);
+        }
+    }
+
+    /// The strike placed for this visit to `point`, taken off its list.
+    fn struck(&self, point: Point) -> Option<Strike> {
+        let visit = {
+            let mut visits = self.0.visits.borrow_mut();
+            let visit = visits.entry(point).or_insert(0);
+            *visit += 1;
+            *visit
+        };
+        let mut rules = self.0.world.0.rules.borrow_mut();
+        let hit = rules.iter().position(|rule| {
+            rule.process == self.0.name && rule.point == point && rule.visit == visit
+        })?;
+        Some(rules.remove(hit).strike)
+    }
+}
+
+impl Host for Process {
+    async fn reach(&self, point: Point) -> Result<(), Struck> {
+        self.record(What::Reached(point));
+        NextMove::default().await;
+        match self.struck(point) {
+            None => Ok(()),
+            Some(Strike::Fail) => {
+                self.record(What::Struck(point));
+                Err(Struck { point })
+            }
+            Some(Strike::Kill) => {
+                self.kill();
+                std::future::pending().await
+            }
+            Some(Strike::PowerCut(loss)) => {
+                self.0.world.cut_power(loss);
+                std::future::pending().await
+            }
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.0.world.0.recorder.clock.now()
+    }
+
+    async fn lock_freed(&self, deadline: Duration) {
+        let began = self.now();
+        self.record(What::Waits);
+        self.0.parked.set(Parked::WaitsForLock { deadline });
+        NextMove::default().await;
+        self.record(What::Waited {
+            waited: self.now() - began,
+        });
+    }
+}
+
+/// Lets the world choose who moves, once.
+#[derive(Default)]
+struct NextMove {
+    chosen: bool,
+}
+
+impl Future for NextMove {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.chosen {
+            return Poll::Ready(());
+        }
+        self.chosen = true;
+        Poll::Pending
+    }
+}
