@@ -1,0 +1,263 @@
+//! The command line as its user meets it.
+#![cfg(not(target_family = "wasm"))]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{less_runtime, recorded};
+use tool_retries::json;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tool-retries"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Asserts that the run failed with exactly one line on standard error that has `part`.
+#[track_caller]
+fn fails_with(output: &Output, code: i32, part: &str) {
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{error}");
+    assert!(error.contains(part), "{error:?} lacks {part:?}");
+    assert!(error.starts_with("error: "), "{error:?}");
+    assert_eq!(error.trim_end().lines().count(), 1, "{error:?}");
+}
+
+#[test]
+fn prints_the_block_of_the_article() {
+    let article = include_str!("../article.md");
+    let (_, block) = article.split_once("```text\n").expect("a printed block");
+    let (block, _) = block.split_once("```").unwrap();
+    for arguments in [&[][..], &["--group", "lab"]] {
+        let output = run(arguments);
+        assert_eq!(text(&output.stdout), block);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn writes_the_record_over_an_older_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    fs::write(&file, "older").unwrap();
+    let output = run(&["--output", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let written = json::parse(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(less_runtime(&written), less_runtime(&recorded()));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "leftovers");
+}
+
+#[test]
+fn what_cannot_be_written_is_named_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let output = run(&["--output", &at("missing/results.json")]);
+    fails_with(&output, 1, "missing/results.json: cannot be written");
+    assert!(
+        !text(&output.stdout).contains("PASS"),
+        "it says PASS and fails"
+    );
+
+    fails_with(&run(&["--output", &at("")]), 1, "cannot be written");
+
+    let file = at("results.json");
+    fs::write(&file, "precious").unwrap();
+    let mut permissions = fs::metadata(&file).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&file, permissions).unwrap();
+    fails_with(
+        &run(&["--output", &file]),
+        1,
+        "results.json: cannot be written",
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+}
+
+/// A link stays a link, and what it leads to is replaced.
+#[cfg(unix)]
+#[test]
+fn follows_a_link_to_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    fs::write(&file, "older").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert!(run(&["--output", link.to_str().unwrap()]).status.success());
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
+}
+
+#[test]
+fn a_bad_fixture_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results.json");
+    fs::write(&results, "precious").unwrap();
+    let payload = r#""payload": {"project": "p", "title": "t", "priority": "normal"}"#;
+    let deep = "[".repeat(10_000);
+    let large = format!("\"{}\"", "x".repeat(10 << 20));
+    let long_key = format!(r#"{{"operation_key": "{}", {payload}}}"#, "k".repeat(250));
+    let cases: &[(&[u8], &str)] = &[
+        (b"", "line 1, column 1"),
+        (b"operation_key: yes", "line 1, column 1"),
+        (b"{\"operation_key\": \"k\",\n", "line 2, column 1"),
+        (b"\xff\xfe{}", "UTF-8"),
+        (b"[]", "fixture: expected an object"),
+        (b"{}", "operation_key: expected a string"),
+        (br#"{"operation_key": 7}"#, "operation_key: expected a string"),
+        (br#"{"operation_key": ""}"#, "operation_key: an operation key is empty"),
+        (br#"{"operation_key": "k"}"#, "payload: expected an object"),
+        (br#"{"operation_key": "k", "payload": []}"#, "payload: expected an object"),
+        (
+            br#"{"operation_key": "k", "payload": {"project": "p", "title": "t"}}"#,
+            "payload.priority: expected a string",
+        ),
+        (
+            br#"{"operation_key": "k", "payload": {"project": "p", "title": "t", "priority": "urgent"}}"#,
+            "payload.priority: expected another value than urgent",
+        ),
+        (
+            br#"{"operation_key": "k", "payload": {"project": "p", "title": "t", "priority": "n"}, "x": 1}"#,
+            "unknown member \"x\"",
+        ),
+        (long_key.as_bytes(), "261 characters"),
+        (
+            b"{\"operation_key\": \"a\",\n \"operation_key\": \"b\"}",
+            "line 2, column 2: duplicate name \"operation_key\"",
+        ),
+        (br#"{"payload": NaN}"#, "line 1, column 13"),
+        (deep.as_bytes(), "128"),
+        (large.as_bytes(), "1048576"),
+    ];
+    for (index, (bytes, part)) in cases.iter().enumerate() {
+        let fixture = folder.path().join(format!("fixture-{index}.json"));
+        fs::write(&fixture, bytes).unwrap();
+        let output = run(&[
+            "--fixture",
+            fixture.to_str().unwrap(),
+            "--output",
+            results.to_str().unwrap(),
+        ]);
+        fails_with(&output, 1, part);
+        fails_with(&output, 1, &format!("fixture-{index}.json: "));
+        assert!(output.stdout.is_empty());
+        assert_eq!(fs::read_to_string(&results).unwrap(), "precious");
+    }
+    let missing = folder.path().join("missing.json");
+    fails_with(
+        &run(&["--fixture", missing.to_str().unwrap()]),
+        1,
+        "missing.json: cannot be read",
+    );
+    let directory = folder.path().to_str().unwrap();
+    fails_with(&run(&["--fixture", directory]), 1, "cannot be read");
+}
+
+#[test]
+fn another_fixture_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = folder.path().join("fixture.json");
+    fs::write(
+        &fixture,
+        r#"{"operation_key": "k", "payload": {"project": "é", "title": "", "priority": "low"}}"#,
+    )
+    .unwrap();
+    let output = run(&["--fixture", fixture.to_str().unwrap()]);
+    assert!(text(&output.stdout).ends_with("PASS: 7 scenarios\n"));
+    let output = run(&[
+        "show",
+        "naive_retry",
+        "--fixture",
+        fixture.to_str().unwrap(),
+    ]);
+    assert!(
+        text(&output.stdout).contains(r"\\u00e9"),
+        "the payload in canonical form"
+    );
+}
+
+#[test]
+fn nonsense_on_the_command_line_is_one_line() {
+    for (arguments, part) in [
+        (
+            &["--group", "nonsense"][..],
+            "no group \"nonsense\"; there is lab",
+        ),
+        (&["--group"], "--group"),
+        (&["--colour"], "--colour"),
+        (&["--group", "lab", "--group", "lab"], "given twice"),
+        (&["show"], "show wants the id"),
+        (&["show", "nonsense"], "no scenario \"nonsense\""),
+        (
+            &["show", "naive_retry", "naive_retry"],
+            "too many arguments",
+        ),
+        (
+            &["show", "naive_retry", "--output", "x"],
+            "--output does not go",
+        ),
+        (&["list", "--json"], "--json does not go"),
+        (&["nonsense"], "unknown command \"nonsense\""),
+        (&["--json"], "--json does not go"),
+    ] {
+        fails_with(&run(arguments), 2, part);
+    }
+}
+
+#[test]
+fn list_names_every_scenario() {
+    let output = run(&["list"]);
+    for scenario in tool_retries::scenario::all() {
+        assert!(
+            text(&output.stdout).contains(scenario.id),
+            "{}",
+            scenario.id
+        );
+    }
+}
+
+#[test]
+fn show_prints_checks_rows_and_trace() {
+    let output = run(&["show", "stable_key_retry"]);
+    for part in [
+        "holds  the first call times out: {\"error\": \"timeout: no answer arrived\"}",
+        "requests(key, payload, response)",
+        "BEGIN IMMEDIATE",
+        "a fault strikes at after_commit",
+        "has the answer {\"ticket_id\":1}",
+    ] {
+        assert!(text(&output.stdout).contains(part), "lacks {part:?}");
+    }
+    let output = run(&["show", "stable_key_retry", "--json"]);
+    let shown = json::parse(text(&output.stdout)).unwrap();
+    let recorded = recorded();
+    let digests = recorded.get("digests").unwrap();
+    assert_eq!(shown.get("digests"), digests.get("stable_key_retry"));
+    let values = recorded.get("scenarios").unwrap();
+    assert_eq!(shown.get("values"), values.get("stable_key_retry"));
+    let Some(json::Value::Array(checks)) = shown.get("checks") else {
+        panic!("no checks");
+    };
+    assert_eq!(checks.len(), 4);
+}
+
+/// A reader that closes the pipe early is no failure.
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_is_quiet() {
+    let program = Path::new(env!("CARGO_BIN_EXE_tool-retries"));
+    let script = format!(
+        "set -o pipefail; '{}' show concurrent_same_key | head -1",
+        program.display()
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    assert!(output.status.success());
+}

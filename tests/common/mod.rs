@@ -1,0 +1,37 @@
+//! What several test files share. Each uses its own part of it.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod real;
+
+use tool_retries::json::{self, Value};
+use tool_retries::scenario::{Fixture, Outcome, all};
+
+/// The committed record.
+pub fn recorded() -> Value {
+    json::parse(include_str!("../../results.json")).expect("results.json is JSON")
+}
+
+/// The record without the part that names a machine, in the form that is compared.
+pub fn less_runtime(report: &Value) -> String {
+    let Value::Object(mut members) = report.clone() else {
+        panic!("a report is an object");
+    };
+    members
+        .remove("runtime")
+        .expect("a report names its runtime");
+    Value::Object(members).pretty()
+}
+
+/// Runs every scenario in a world of its own.
+pub fn run_all() -> Vec<(&'static str, Outcome)> {
+    let fixture = Fixture::committed();
+    all()
+        .iter()
+        .map(|scenario| {
+            let outcome = (scenario.run)(&fixture).unwrap_or_else(|error| {
+                panic!("{}: {error}", scenario.id);
+            });
+            (scenario.id, outcome)
+        })
+        .collect()
+}

@@ -1,0 +1,93 @@
+//! The seven scenarios: values, digests, repetition, and what the trace of eight callers shows.
+#![cfg(not(target_family = "wasm"))]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{less_runtime, recorded, run_all};
+use tool_retries::report::{line, report};
+use tool_retries::scenario::Fixture;
+use tool_retries::scenario::find;
+use tool_retries::sim::trace::What;
+
+/// The values as the lab's description gives them.
+const LINES: &str = r#"naive_retry: {"attempts": 2, "tickets": 2}
+stable_key_retry: {"attempts": 3, "replay_ticket_id": 1, "tickets": 1}
+changed_payload: {"rejected": true, "tickets": 1}
+failure_before_commit: {"tickets_after_retry": 1, "tickets_before_retry": 0}
+concurrent_same_key: {"attempts": 8, "returned_ticket_ids": [1], "tickets": 1}
+new_key_same_payload: {"tickets": 2}
+deleted_replay_record: {"tickets": 2}"#;
+
+#[test]
+fn values_are_the_described_ones_and_every_check_holds() {
+    let outcomes = run_all();
+    let lines: Vec<String> = outcomes.iter().map(|(id, one)| line(id, one)).collect();
+    assert_eq!(lines.join("\n"), LINES);
+    for (id, outcome) in &outcomes {
+        let broken: Vec<_> = outcome.checks.iter().filter(|one| !one.holds()).collect();
+        assert!(outcome.passed(), "{id}: {broken:?}");
+    }
+}
+
+#[test]
+fn the_committed_record_is_this_run() {
+    assert_eq!(
+        less_runtime(&report(&run_all())),
+        less_runtime(&recorded()),
+        "if the change is meant: cargo run -q -- --output results.json"
+    );
+}
+
+#[test]
+fn running_again_and_in_parallel_gives_the_same_bytes() {
+    let first = report(&run_all()).pretty();
+    let threads: Vec<_> = (0..4)
+        .map(|_| std::thread::spawn(|| report(&run_all()).pretty()))
+        .collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), first);
+    }
+}
+
+/// One caller holds the lock; the other seven meet SQLITE_BUSY, wait, and then have their turn.
+#[test]
+fn seven_of_eight_callers_wait_on_the_virtual_clock() {
+    let outcome = (find("concurrent_same_key").unwrap().run)(&Fixture::committed()).unwrap();
+    let events = &outcome.trace.events;
+    let who = |what: fn(&What) -> bool| -> BTreeSet<&str> {
+        events
+            .iter()
+            .filter(|event| what(&event.what))
+            .map(|event| &*event.who)
+            .collect()
+    };
+    let waited = who(|what| matches!(what, What::Waited { waited } if !waited.is_zero()));
+    assert_eq!(who(|what| matches!(what, What::Waits)), waited);
+    assert_eq!(waited.len(), 7);
+    assert_eq!(who(|what| matches!(what, What::Called { .. })).len(), 8);
+    // All are in flight before the first one is answered.
+    let last_call = events
+        .iter()
+        .rposition(|event| matches!(event.what, What::Called { .. }));
+    let first_answer = events
+        .iter()
+        .position(|event| matches!(event.what, What::Answered { .. }));
+    assert!(last_call < first_answer);
+}
+
+/// A scenario whose fixture differs still holds: nothing is tied to the committed payload.
+#[test]
+fn another_fixture_holds_too() {
+    let fixture = Fixture::parse(
+        r#"{"operation_key": "ключ '; DROP TABLE tickets; --",
+            "payload": {"project": "\u0000", "title": "😀", "priority": "low", "n": [1, 2.5, null]}}"#
+            .as_bytes(),
+    )
+    .unwrap();
+    for scenario in tool_retries::scenario::all() {
+        let outcome = (scenario.run)(&fixture).unwrap();
+        assert!(outcome.passed(), "{}: {:?}", scenario.id, outcome.checks);
+    }
+}

@@ -1,0 +1,294 @@
+//! The world: schedules and their tokens, waiting, striking, dying.
+#![cfg(not(target_family = "wasm"))]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+use tool_retries::json::Value;
+use tool_retries::key::OperationKey;
+use tool_retries::sim::disk::Loss;
+use tool_retries::sim::trace::What;
+use tool_retries::sim::{Chooser, Process, Script, Seeded, Strike, World, WorldError};
+use tool_retries::tool::tickets::{
+    AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, LOCK_WAIT_LIMIT, Ticket, TicketDesk,
+    TicketError,
+};
+
+type Desk = TicketDesk<Process>;
+type Call<'a> = Pin<Box<dyn Future<Output = Result<Ticket, TicketError>> + 'a>>;
+
+fn payload() -> Value {
+    Value::object([("title", Value::from("world"))])
+}
+
+fn key() -> OperationKey {
+    OperationKey::new("world").unwrap()
+}
+
+fn desk(world: &World, name: &str) -> Desk {
+    let process = world.start(name);
+    let desk = TicketDesk::new(process.connect("tickets.db").unwrap(), process).unwrap();
+    desk.create_tables().unwrap();
+    desk
+}
+
+fn rows(desk: &Desk) -> (i64, i64) {
+    let count = |sql| desk.connection().query_row(sql, [], |row| row.get(0));
+    (
+        count("SELECT count(*) FROM tickets").unwrap(),
+        count("SELECT count(*) FROM requests").unwrap(),
+    )
+}
+
+/// `callers` calls at once with one key; answers, rows, and the world to look into.
+fn together(
+    callers: usize,
+    chooser: &mut dyn Chooser,
+) -> (Result<Vec<Option<Ticket>>, WorldError>, (i64, i64), World) {
+    let world = World::new();
+    let observer = desk(&world, "observer");
+    let desks: Vec<Desk> = (1..=callers)
+        .map(|n| desk(&world, &format!("caller {n}")))
+        .collect();
+    let (payload, key) = (payload(), key());
+    let calls = desks.iter().map(|desk| {
+        let call: Call = Box::pin(desk.create_ticket(&payload, Some(&key)));
+        (desk.host().clone(), call)
+    });
+    let answers = world.run_together(calls, chooser).map(|answers| {
+        answers
+            .into_iter()
+            .map(|answer| answer.map(|answer| answer.unwrap()))
+            .collect()
+    });
+    (answers, rows(&observer), world)
+}
+
+#[test]
+fn any_schedule_gives_one_ticket_and_its_token_replays_it() {
+    let mut tokens = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let (answers, rows, world) = together(4, &mut Seeded::new(seed));
+        assert_eq!(answers.unwrap(), [Some(Ticket { id: 1 }); 4], "seed {seed}");
+        assert_eq!(rows, (1, 1), "seed {seed}");
+        let token = world.schedule().to_string();
+        let mut script = Script::new(token.parse().unwrap());
+        let (_, _, replayed) = together(4, &mut script);
+        assert_eq!(
+            replayed.trace().canonical(),
+            world.trace().canonical(),
+            "seed {seed}, token {token}"
+        );
+        tokens.insert(token);
+    }
+    assert!(tokens.len() > 150, "only {} schedules", tokens.len());
+}
+
+#[test]
+fn a_schedule_of_another_run_is_refused() {
+    let (answers, ..) = together(2, &mut Script::new("z".parse().unwrap()));
+    let error = answers.unwrap_err();
+    assert_eq!(
+        error,
+        WorldError::NoSuchMover {
+            chosen: 35,
+            movers: 2
+        }
+    );
+}
+
+/// The lock's holder never moves again: the wait ends after ten virtual seconds, with SQLITE_BUSY.
+#[test]
+fn waiting_for_a_writer_ends() {
+    let world = World::new();
+    let holder = desk(&world, "holder");
+    let caller = desk(&world, "caller");
+    holder
+        .connection()
+        .execute_batch("BEGIN IMMEDIATE")
+        .unwrap();
+    let answer = world
+        .run(caller.host(), caller.create_ticket(&payload(), None))
+        .unwrap()
+        .unwrap();
+    let Err(TicketError::Database(error)) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+    let waited = world
+        .trace()
+        .events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Waited { waited } => Some(waited),
+            _ => None,
+        })
+        .sum::<Duration>();
+    assert!(waited >= LOCK_WAIT_LIMIT && waited < LOCK_WAIT_LIMIT + Duration::from_secs(1));
+    holder.connection().execute_batch("ROLLBACK").unwrap();
+    assert_eq!(rows(&caller), (0, 0));
+}
+
+/// A reader holds SHARED when the writer wants to commit: the writer waits at COMMIT.
+#[test]
+fn commit_waits_for_a_reader() {
+    let world = World::new();
+    let reader = desk(&world, "reader");
+    let caller = desk(&world, "caller");
+    let (payload, key) = (payload(), key());
+    reader
+        .connection()
+        .execute_batch("BEGIN; SELECT * FROM tickets")
+        .unwrap();
+    let read: Call = Box::pin(async {
+        use tool_retries::sim::Host;
+        for _ in 0..10 {
+            reader.host().reach(BEFORE_BEGIN).await?;
+        }
+        reader.connection().execute_batch("COMMIT")?;
+        Ok(Ticket { id: 0 })
+    });
+    let call: Call = Box::pin(caller.create_ticket(&payload, Some(&key)));
+    let answers = world
+        .run_together(
+            [(reader.host().clone(), read), (caller.host().clone(), call)],
+            &mut Script::default(),
+        )
+        .unwrap();
+    assert!(
+        matches!(answers[1], Some(Ok(Ticket { id: 1 }))),
+        "{answers:?}"
+    );
+    assert_eq!(world.trace().count(|what| matches!(what, What::Waits)), 1);
+    assert_eq!(rows(&caller), (1, 1));
+}
+
+/// A caller that gives up (drops the future) at any point leaves no transaction open.
+#[test]
+fn giving_up_rolls_back() {
+    for moves in 1..=4 {
+        let world = World::new();
+        let desk = desk(&world, "caller");
+        let (payload, key) = (payload(), key());
+        let mut call: Call = Box::pin(desk.create_ticket(&payload, Some(&key)));
+        for _ in 0..moves {
+            let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        }
+        drop(call);
+        assert!(desk.connection().is_autocommit(), "after {moves} moves");
+        let committed = moves == 4; // It stands at after_commit.
+        assert_eq!(rows(&desk).0, i64::from(committed), "after {moves} moves");
+        let retry = world
+            .run(desk.host(), desk.create_ticket(&payload, Some(&key)))
+            .unwrap();
+        assert!(matches!(retry, Some(Ok(Ticket { id: 1 }))));
+        assert_eq!(rows(&desk), (1, 1));
+    }
+}
+
+#[test]
+fn a_strike_falls_at_its_visit_only() {
+    let world = World::new();
+    let desk = desk(&world, "caller");
+    world.strike("caller", AFTER_COMMIT, 2, Strike::Fail);
+    world.strike("somebody else", AFTER_COMMIT, 1, Strike::Kill);
+    let call = || {
+        world
+            .run(desk.host(), desk.create_ticket(&payload(), None))
+            .unwrap()
+            .unwrap()
+    };
+    assert!(call().is_ok());
+    assert!(matches!(call(), Err(TicketError::TimedOut)));
+    assert!(call().is_ok());
+    assert_eq!(rows(&desk), (3, 0));
+}
+
+/// Killing the lock's holder frees the lock for the one who waits, and its work is undone.
+#[test]
+fn a_kill_frees_the_lock_and_leaves_nothing() {
+    for point in [AFTER_BEGIN, BEFORE_COMMIT] {
+        let world = World::new();
+        let desks = [desk(&world, "caller 1"), desk(&world, "caller 2")];
+        world.strike("caller 1", point, 1, Strike::Kill);
+        let (payload, key) = (payload(), key());
+        let calls = desks.iter().map(|desk| {
+            let call: Call = Box::pin(desk.create_ticket(&payload, Some(&key)));
+            (desk.host().clone(), call)
+        });
+        let answers = world.run_together(calls, &mut Script::default()).unwrap();
+        assert!(answers[0].is_none(), "killed at {point}");
+        assert!(
+            matches!(answers[1], Some(Ok(Ticket { id: 1 }))),
+            "{answers:?}"
+        );
+        let trace = world.trace();
+        assert_eq!(trace.count(|what| matches!(what, What::Waits)), 1);
+        assert_eq!(trace.count(|what| *what == What::Killed), 1);
+        let killed = trace
+            .events
+            .iter()
+            .position(|event| event.what == What::Killed);
+        let after = &trace.events[killed.unwrap() + 1..];
+        assert!(
+            after.iter().all(|event| &*event.who != "caller 1"),
+            "the dead leave no trace"
+        );
+        assert_eq!(rows(&desks[1]), (1, 1));
+    }
+}
+
+#[test]
+fn a_power_cut_ends_every_process() {
+    let world = World::new();
+    let desks = [desk(&world, "caller 1"), desk(&world, "caller 2")];
+    let cut = Strike::PowerCut(Loss::Everything);
+    world.strike("caller 1", BEFORE_COMMIT, 1, cut);
+    let (payload, key) = (payload(), key());
+    let calls = desks.iter().map(|desk| {
+        let call: Call = Box::pin(desk.create_ticket(&payload, Some(&key)));
+        (desk.host().clone(), call)
+    });
+    let answers = world.run_together(calls, &mut Script::default()).unwrap();
+    assert!(answers.iter().all(Option::is_none), "{answers:?}");
+    assert!(
+        desks[1]
+            .connection()
+            .execute_batch("SELECT * FROM tickets")
+            .is_err()
+    );
+    assert!(desks[1].host().connect("tickets.db").is_err());
+    assert_eq!(rows(&desk(&world, "restarted")), (0, 0));
+}
+
+/// Two worlds on one thread share nothing.
+#[test]
+fn worlds_are_apart() {
+    let (one, other) = (World::new(), World::new());
+    let (desk_one, desk_other) = (desk(&one, "caller"), desk(&other, "caller"));
+    let answer = one.run(desk_one.host(), desk_one.create_ticket(&payload(), None));
+    assert!(answer.unwrap().unwrap().is_ok());
+    assert_eq!((rows(&desk_one), rows(&desk_other)), ((1, 0), (0, 0)));
+    drop(one);
+    assert_eq!(rows(&desk_other), (0, 0));
+}
+
+/// An endless process is named, not waited for.
+#[test]
+fn a_run_without_end_is_an_error() {
+    let world = World::new();
+    let process = world.start("endless");
+    let run = world.run(&process, async {
+        use tool_retries::sim::Host;
+        loop {
+            let _ = process.reach(BEFORE_BEGIN).await;
+        }
+        #[allow(unreachable_code, reason = "gives the future its type")]
+        ()
+    });
+    assert_eq!(run, Err(WorldError::TooManyMoves));
+}
