@@ -43,11 +43,14 @@ fn rows(desk: &Desk) -> (i64, i64) {
     )
 }
 
-/// `callers` calls at once with one key; answers, rows, and the world to look into.
-fn together(
-    callers: usize,
-    chooser: &mut dyn Chooser,
-) -> (Result<Vec<Option<Ticket>>, WorldError>, (i64, i64), World) {
+struct Together {
+    answers: Result<Vec<Option<Ticket>>, WorldError>,
+    rows: (i64, i64),
+    world: World,
+}
+
+/// `callers` calls at once with one key.
+fn together(callers: usize, chooser: &mut dyn Chooser) -> Together {
     let world = World::new();
     let observer = desk(&world, "observer");
     let desks: Vec<Desk> = (1..=callers)
@@ -64,22 +67,27 @@ fn together(
             .map(|answer| answer.map(|answer| answer.unwrap()))
             .collect()
     });
-    (answers, rows(&observer), world)
+    Together {
+        answers,
+        rows: rows(&observer),
+        world,
+    }
 }
 
 #[test]
 fn any_schedule_gives_one_ticket_and_its_token_replays_it() {
     let mut tokens = std::collections::BTreeSet::new();
     for seed in 0..200 {
-        let (answers, rows, world) = together(4, &mut Seeded::new(seed));
-        assert_eq!(answers.unwrap(), [Some(Ticket { id: 1 }); 4], "seed {seed}");
-        assert_eq!(rows, (1, 1), "seed {seed}");
-        let token = world.schedule().to_string();
+        let run = together(4, &mut Seeded::new(seed));
+        let all = [Some(Ticket { id: 1 }); 4];
+        assert_eq!(run.answers.unwrap(), all, "seed {seed}");
+        assert_eq!(run.rows, (1, 1), "seed {seed}");
+        let token = run.world.schedule().to_string();
         let mut script = Script::new(token.parse().unwrap());
-        let (_, _, replayed) = together(4, &mut script);
+        let replayed = together(4, &mut script);
         assert_eq!(
-            replayed.trace().canonical(),
-            world.trace().canonical(),
+            replayed.world.trace().canonical(),
+            run.world.trace().canonical(),
             "seed {seed}, token {token}"
         );
         tokens.insert(token);
@@ -89,8 +97,8 @@ fn any_schedule_gives_one_ticket_and_its_token_replays_it() {
 
 #[test]
 fn a_schedule_of_another_run_is_refused() {
-    let (answers, ..) = together(2, &mut Script::new("z".parse().unwrap()));
-    let error = answers.unwrap_err();
+    let run = together(2, &mut Script::new("z".parse().unwrap()));
+    let error = run.answers.unwrap_err();
     assert_eq!(
         error,
         WorldError::NoSuchMover {

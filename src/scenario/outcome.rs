@@ -84,11 +84,7 @@ impl Table {
         let quoted = name.replace('"', "\"\"");
         let mut statement =
             connection.prepare(&format!("SELECT * FROM \"{quoted}\" ORDER BY 1"))?;
-        let columns: Vec<String> = statement
-            .column_names()
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let rows = statement
             .query_map([], |row| {
                 (0..columns.len())

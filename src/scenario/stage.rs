@@ -1,6 +1,5 @@
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 
 use rusqlite::Connection;
 
@@ -126,7 +125,7 @@ impl Stage for World {
         T: Send,
         F: Future<Output = T>,
     {
-        let mut callers: Vec<(Process, Pin<Box<dyn Future<Output = T> + '_>>)> = Vec::new();
+        let mut callers = Vec::new();
         for name in names {
             let (connection, process) = self.enter(name)?;
             callers.push((process.clone(), Box::pin(work(connection, process))));
