@@ -10,10 +10,14 @@
 //! | [`tool`] | the tools under test | faults of their own |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
 //! | [`report`] | `results.json` | computing anything |
+//! | [`evidence`] | one outcome to HTML, the same in the build and in the page | the DOM |
+//! | `article` | `article.md` to HTML (native only) | running scenarios |
+//! | `page` | the reader's page and its worker (wasm only): the one user of web-sys | engine logic |
 //!
 //! The data's way: `fixture.json` → [`scenario::Fixture`] → a scenario in a [`sim::World`] →
-//! [`scenario::Outcome`] → [`report`] → file, terminal or page.
+//! [`scenario::Outcome`] → [`report`] or [`evidence`] → file, terminal or page.
 
+pub mod evidence;
 pub mod json;
 pub mod key;
 pub mod report;

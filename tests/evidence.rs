@@ -1,0 +1,134 @@
+//! Evidence: complete, worded, and never markup from data.
+#![cfg(not(target_family = "wasm"))]
+
+use tool_retries::evidence;
+use tool_retries::json::{Value, parse};
+use tool_retries::scenario::{Check, Fixture, Table, all};
+
+const HOSTILE: &str = "</code><script>alert(\"1\")</script>&<img src='x' onerror='y'>";
+
+fn text(value: &str) -> Value {
+    Value::String(value.to_owned())
+}
+
+/// Removes the tags that the room itself writes; what then still looks like a tag leaked from data.
+fn without_own_tags(html: &str) -> String {
+    let mut out = String::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        out.push_str(&rest[..start]);
+        let end = rest[start..].find('>').expect("a tag is closed") + start;
+        let tag = rest[start + 1..end].trim_start_matches('/');
+        let name = tag.split([' ', '>']).next().unwrap_or_default();
+        assert!(
+            [
+                "p", "ol", "li", "span", "dl", "div", "dt", "dd", "code", "table", "caption",
+                "thead", "tbody", "tr", "th", "td", "details", "summary",
+            ]
+            .contains(&name),
+            "tag <{tag}>"
+        );
+        for attribute in tag[name.len()..].split("\" ") {
+            let attribute = attribute.trim();
+            assert!(
+                attribute.is_empty()
+                    || ["class=", "role=", "scope=", "data-label="]
+                        .iter()
+                        .any(|known| attribute.starts_with(known)),
+                "attribute {attribute} in <{tag}>"
+            );
+        }
+        rest = &rest[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[test]
+fn no_tag_leaks_from_any_field() {
+    let checks = [Check {
+        claim: HOSTILE.to_owned(),
+        expected: text(HOSTILE),
+        seen: Value::Array(vec![text(HOSTILE)]),
+    }];
+    let tables = [
+        Table {
+            name: HOSTILE.to_owned(),
+            columns: vec![HOSTILE.to_owned()],
+            rows: vec![vec![text(HOSTILE)], vec![Value::Array(vec![text(HOSTILE)])]],
+        },
+        Table {
+            name: HOSTILE.to_owned(),
+            columns: vec![],
+            rows: vec![],
+        },
+    ];
+    let html = evidence::parts(&checks, &tables, [HOSTILE, HOSTILE], HOSTILE, HOSTILE);
+    let shown = without_own_tags(&html);
+    assert!(!shown.contains(['<', '>']), "{shown}");
+    assert!(!html.contains("<script") && !html.contains("<img"));
+    // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; two events; two digests
+    assert_eq!(html.matches("&lt;script&gt;").count(), 14, "{html}");
+}
+
+#[test]
+fn a_failing_check_says_so_in_words() {
+    let check = |expected: i64, seen: i64| Check {
+        claim: "one ticket".to_owned(),
+        expected: Value::Integer(expected.into()),
+        seen: Value::Integer(seen.into()),
+    };
+    let html = evidence::parts(&[check(1, 1), check(1, 2)], &[], [""; 0], "", "");
+    assert_eq!(html.matches("✓ holds").count(), 1);
+    assert_eq!(html.matches("✗ fails").count(), 1);
+    assert!(html.contains("<dt>expected</dt><dd><code>1</code></dd>"));
+    assert!(html.contains("<dt>seen</dt><dd><code>2</code></dd>"));
+}
+
+#[test]
+fn an_empty_table_says_so_and_counts_agree_in_number() {
+    let table = |rows: Vec<Vec<Value>>| Table {
+        name: "requests".to_owned(),
+        columns: vec!["key".to_owned()],
+        rows,
+    };
+    let row = || vec![text("k")];
+    let html = |rows, trace: &[&str]| evidence::parts(&[], &[table(rows)], trace, "", "");
+    assert!(html(vec![], &[]).contains("<code>requests</code> is empty."));
+    assert!(html(vec![], &[]).contains("Trace: 0 events"));
+    assert!(html(vec![row()], &["a"]).contains("<code>requests</code>, 1 row<"));
+    assert!(html(vec![row()], &["a"]).contains("Trace: 1 event<"));
+    assert!(html(vec![row(), row()], &["a", "b"]).contains(", 2 rows<"));
+}
+
+#[test]
+fn text_cells_are_shown_as_stored() {
+    let payload = r#"{"priority":"normal"}"#;
+    let table = Table {
+        name: "tickets".to_owned(),
+        columns: vec!["payload".to_owned()],
+        rows: vec![vec![text(payload)]],
+    };
+    let html = evidence::parts(&[], &[table], [""; 0], "", "");
+    assert!(html.contains("<code>{&quot;priority&quot;:&quot;normal&quot;}</code>"));
+    assert!(parse(payload).is_ok());
+}
+
+#[test]
+fn every_scenario_shows_all_its_checks_events_and_digests() {
+    for scenario in all() {
+        let outcome = (scenario.run)(&Fixture::committed())
+            .unwrap_or_else(|error| panic!("{}: {error}", scenario.id));
+        let html = evidence::html(&outcome);
+        assert_eq!(html, evidence::html(&outcome), "a pure function");
+        assert_eq!(
+            html.matches("class=\"claim\"").count(),
+            outcome.checks.len()
+        );
+        assert!(html.contains(&outcome.trace_sha256()) && html.contains(&outcome.checks_sha256()));
+        for event in outcome.trace.lines() {
+            assert!(html.contains(&evidence::escaped(&event)), "{event}");
+        }
+        without_own_tags(&html);
+    }
+}
