@@ -17,9 +17,13 @@
 //! The data's way: `fixture.json` → [`scenario::Fixture`] → a scenario in a [`sim::World`] →
 //! [`scenario::Outcome`] → [`report`] or [`evidence`] → file, terminal or page.
 
+#[cfg(not(target_family = "wasm"))]
+pub mod article;
 pub mod evidence;
 pub mod json;
 pub mod key;
+#[cfg(target_family = "wasm")]
+pub mod page;
 pub mod report;
 pub mod scenario;
 pub mod sim;

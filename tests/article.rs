@@ -1,0 +1,251 @@
+//! The article: what becomes of good text, and where bad text is refused.
+#![cfg(not(target_family = "wasm"))]
+
+use tool_retries::article::{ArticleError, render};
+use tool_retries::json::{Value, parse};
+
+const RESULTS: &str = r#"{
+    "digests": {
+        "naive_retry": {"checks": "c0ffee", "trace": "7ace"},
+        "stable_key_retry": {"checks": "c1", "trace": "7b"},
+        "undigested": {"checks": "c2"}
+    },
+    "scenarios": {
+        "naive_retry": {"attempts": 2, "tickets": 2},
+        "stable_key_retry": {"tickets": 1},
+        "undigested": {"tickets": 1},
+        "unknown_to_the_engine": {"tickets": 1}
+    }
+}"#;
+
+const TEMPLATE: &str = "<title>{{title}}</title><meta content=\"{{ description }}\">\n{{lead}}|{{contents}}|{{article}}";
+
+const HEAD: &str = "# Title\n\nFirst paragraph.\n\n";
+
+const TABLE: &str = "<!-- scenarios: lab | Seven runs -->\n\
+    | Scenario | What happens | Recorded |\n\
+    | --- | --- | --- |\n\
+    | `naive_retry` | call *again* | `{\"attempts\": 2, \"tickets\": 2}` |\n";
+
+fn results() -> Value {
+    parse(RESULTS).expect("the results parse")
+}
+
+fn page(body: &str) -> Result<String, ArticleError> {
+    render(TEMPLATE, &format!("{HEAD}{body}"), &results(), &|id| {
+        (id != "unknown_to_the_engine").then(|| format!("<p>evidence of {id}</p>"))
+    })
+}
+
+fn rendered(body: &str) -> String {
+    page(body).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// That `body` is refused with `expected` in the message.
+fn refused(body: &str, expected: &str) {
+    match page(body) {
+        Ok(html) => panic!("accepted: {html}"),
+        Err(error) => assert!(error.to_string().contains(expected), "{error}"),
+    }
+}
+
+#[test]
+fn title_and_description_come_from_the_text_and_are_escaped() {
+    let html = render(
+        TEMPLATE,
+        "# On `a` & \"b\"\n\nOne *short* {{title}}\nparagraph.\n\nMore.\n",
+        &results(),
+        &|_| None,
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    assert!(html.starts_with(
+        "<title>On a &amp; &quot;b&quot;</title><meta content=\"One short {{title}} paragraph.\">"
+    ));
+    assert!(
+        html.contains("<h1>On <code>a</code> &amp; \"b\"</h1>"),
+        "{html}"
+    );
+}
+
+#[test]
+fn sections_get_stable_anchors_and_contents() {
+    let html = rendered("## A `key` – twice\n\n### Part\n\n### Part\n\n## Report\n\ntext\n");
+    for id in ["a-key-twice", "part", "part-2", "report-2"] {
+        assert!(html.contains(&format!(" id=\"{id}\">")), "{id} in {html}");
+    }
+    let contents = html.split('|').nth(1).expect("contents").replace('\n', "");
+    assert_eq!(
+        contents,
+        "<ol><li><a href=\"#a-key-twice\">A <code>key</code> – twice</a>\
+         <ol><li><a href=\"#part\">Part</a></li><li><a href=\"#part-2\">Part</a></li></ol></li>\
+         <li><a href=\"#report-2\">Report</a></li></ol>"
+    );
+}
+
+#[test]
+fn a_heading_never_takes_the_id_of_a_scenario() {
+    let html = render(
+        TEMPLATE,
+        &format!("{HEAD}## Solo\n"),
+        &parse(r#"{"scenarios": {"solo": {}}}"#).expect("parses"),
+        &|_| None,
+    );
+    assert!(html.is_ok_and(|html| html.contains("<h2 id=\"solo-2\">")));
+}
+
+#[test]
+fn tables_carry_classes_and_roles_but_no_style() {
+    let html = rendered("| A | B |\n| :---: | ---: |\n| x | `y` |\n");
+    assert!(html.contains("<th scope=\"col\" role=\"columnheader\" class=\"centre\">A</th>"));
+    assert!(
+        html.contains("<td role=\"cell\" class=\"right\" data-label=\"B\"><code>y</code></td>")
+    );
+    assert!(!html.contains("style="));
+}
+
+#[test]
+fn a_scenario_table_is_complete_without_a_script() {
+    let html = rendered(TABLE);
+    for part in [
+        "<span class=\"caption-text\" id=\"caption-lab\">Seven runs</span>",
+        "id=\"run-all\" data-run-all=\"lab\" hidden>Run all</button>",
+        "id=\"naive_retry\" data-scenario=\"naive_retry\" data-recorded=\"{&quot;attempts&quot;: 2, &quot;tickets&quot;: 2}\" data-checks=\"c0ffee\" data-trace=\"7ace\"",
+        "data-run=\"naive_retry\" aria-label=\"Run naive_retry\" hidden>Run</button>",
+        "call <em>again</em>",
+        "<details class=\"evidence\" id=\"evidence-naive_retry\">",
+        "<p>evidence of naive_retry</p>",
+        "<pre id=\"report\"></pre>",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    assert_eq!(html.matches("scope=\"col\"").count(), 6);
+    assert!(!html.contains("scenarios:"), "the marker is gone");
+}
+
+#[test]
+fn a_second_table_has_a_button_and_a_report_of_its_own() {
+    let second = TABLE
+        .replace("lab", "more")
+        .replace("naive_retry", "stable_key_retry")
+        .replace("{\"attempts\": 2, \"tickets\": 2}", "{\"tickets\": 1}");
+    let html = rendered(&format!("{TABLE}\nBetween.\n\n{second}"));
+    assert!(html.contains("id=\"run-all-more\" data-run-all=\"more\""));
+    assert!(html.contains("<pre id=\"report-more\">"));
+    refused(
+        &format!("{TABLE}\n{TABLE}"),
+        "line 10: a second table of the group \"lab\"",
+    );
+}
+
+#[test]
+fn what_is_called_recorded_must_be_recorded() {
+    refused(
+        &TABLE.replace("\"tickets\": 2", "\"tickets\": 1"),
+        "line 8: naive_retry is given as {\"attempts\": 2, \"tickets\": 1}, but results.json records {\"attempts\": 2, \"tickets\": 2}",
+    );
+    refused(
+        &TABLE.replace("naive_retry", "no_such"),
+        "line 8: results.json has no scenarios.no_such",
+    );
+    let one = |id: &str| {
+        TABLE
+            .replace("naive_retry", id)
+            .replace("{\"attempts\": 2, \"tickets\": 2}", "{\"tickets\": 1}")
+    };
+    refused(
+        &one("undigested"),
+        "results.json has no digests.undigested.trace",
+    );
+    refused(
+        &one("unknown_to_the_engine"),
+        "results.json has no digests.unknown_to_the_engine.checks",
+    );
+}
+
+#[test]
+fn a_malformed_scenario_table_names_its_line() {
+    refused(
+        &TABLE.replace("Recorded", "Observed"),
+        "expected Scenario | What happens | Recorded",
+    );
+    refused(
+        &TABLE.replace("`naive_retry`", "naive_retry"),
+        "line 8: expected one code span",
+    );
+    refused(
+        &format!("{TABLE}| `naive_retry` | again | `{{\"attempts\": 2, \"tickets\": 2}}` |\n"),
+        "line 9: this scenario has a row already",
+    );
+    refused(
+        "<!-- scenarios: lab -->\n\n| a |\n| - |\n",
+        "line 5: expected `<!-- scenarios:",
+    );
+    refused(
+        "<!-- scenarios: Lab | x -->\n",
+        "line 5: expected `<!-- scenarios:",
+    );
+    refused(
+        "<!-- scenarios: lab | x -->\n\nText.\n",
+        "line 5: no table stands directly after",
+    );
+    refused(
+        "<!-- scenarios: lab | x -->\n",
+        "line 5: no table stands directly after",
+    );
+}
+
+#[test]
+fn raw_html_is_refused() {
+    refused(
+        "<div>block</div>\n",
+        "line 5: raw HTML \"<div>block</div>\"",
+    );
+    refused("in <b>line</b>\n", "line 5: raw HTML \"<b>\"");
+    refused("<!-- a note -->\n", "line 5: raw HTML");
+    refused("| a |\n| - |\n| <i>x</i> |\n", "line 7: raw HTML \"<i>\"");
+    assert!(rendered("`<b>` and \\<b>\n").contains("<code>&lt;b&gt;</code> and &lt;b&gt;"));
+    assert!(rendered("```text\n<b>\n```\n").contains("&lt;b&gt;"));
+}
+
+#[test]
+fn links_lead_somewhere_and_images_stay_home() {
+    refused(
+        "[x](javascript:alert(1))\n",
+        "line 5: \"javascript:alert(1)\" is neither",
+    );
+    refused("[x](/root)\n", "\"/root\" is neither");
+    refused("[x](//host/y)\n", "\"//host/y\" is neither");
+    refused("[x](#nowhere)\n", "\"#nowhere\" leads to no heading");
+    refused(
+        "![x](https://example.org/x.png)\n",
+        "loads nothing from elsewhere",
+    );
+    let html = rendered(&format!(
+        "[a](https://example.org) [b](lab.zip) [c](#here) [d](#naive_retry) ![e](e.svg)\n\n## Here\n\n{TABLE}"
+    ));
+    assert!(html.contains("<img src=\"e.svg\" alt=\"e\""));
+}
+
+#[test]
+fn title_and_description_are_required_once() {
+    let bare = |text: &str| render(TEMPLATE, text, &results(), &|_| None);
+    assert_eq!(bare("text\n"), Err(ArticleError::NoTitle));
+    assert_eq!(bare("# Title\n"), Err(ArticleError::NoDescription));
+    assert_eq!(
+        bare("# Title\n\ntext\n\n# Title\n"),
+        Err(ArticleError::SecondTitle { line: 5 })
+    );
+}
+
+#[test]
+fn a_placeholder_that_nothing_fills_is_refused() {
+    let filled = |template: &str| render(template, HEAD, &results(), &|_| None);
+    assert_eq!(
+        filled("a\n{{titel}}"),
+        Err(ArticleError::Template {
+            line: 2,
+            placeholder: "{{titel}}".to_owned()
+        })
+    );
+    assert!(filled("{{title").is_err());
+}
