@@ -1,0 +1,114 @@
+//! What the page borrows from the browser, each given back on drop.
+
+use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{Document, Element, Event, EventTarget, HtmlElement, Window};
+
+/// A subscription to one kind of event; dropping it unsubscribes.
+pub(super) struct Listener {
+    target: EventTarget,
+    kind: &'static str,
+    callback: Closure<dyn FnMut(Event)>,
+}
+
+impl Listener {
+    /// Calls `callback` at each event of `kind` that reaches `target`.
+    pub(super) fn new(
+        target: &EventTarget,
+        kind: &'static str,
+        callback: impl FnMut(Event) + 'static,
+    ) -> Result<Self, JsValue> {
+        let callback: Closure<dyn FnMut(Event)> = Closure::new(callback);
+        target.add_event_listener_with_callback(kind, callback.as_ref().unchecked_ref())?;
+        Ok(Self {
+            target: target.clone(),
+            kind,
+            callback,
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Unsubscribing fails only for a target that is no event target, and this one took the subscription.
+        let _ = self
+            .target
+            .remove_event_listener_with_callback(self.kind, self.callback.as_ref().unchecked_ref());
+    }
+}
+
+/// A callback due once after some time; dropping it calls it off.
+pub(super) struct Timer {
+    id: i32,
+    _callback: Closure<dyn FnMut()>,
+}
+
+impl Timer {
+    /// Calls `callback` after `delay_ms`.
+    pub(super) fn new(delay_ms: i32, callback: impl FnMut() + 'static) -> Result<Self, JsValue> {
+        let callback: Closure<dyn FnMut()> = Closure::new(callback);
+        let id = window()?.set_timeout_with_callback_and_timeout_and_arguments_0(
+            callback.as_ref().unchecked_ref(),
+            delay_ms,
+        )?;
+        Ok(Self {
+            id,
+            _callback: callback,
+        })
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Ok(window) = window() {
+            window.clear_timeout_with_handle(self.id);
+        }
+    }
+}
+
+/// The window, which a worker does not have.
+pub(super) fn window() -> Result<Window, JsValue> {
+    web_sys::window().ok_or_else(|| JsValue::from_str("no window"))
+}
+
+/// The document.
+pub(super) fn document() -> Result<Document, JsValue> {
+    window()?
+        .document()
+        .ok_or_else(|| JsValue::from_str("no document"))
+}
+
+/// The element with this id.
+pub(super) fn by_id(document: &Document, id: &str) -> Result<HtmlElement, JsValue> {
+    document
+        .get_element_by_id(id)
+        .and_then(|element| element.dyn_into().ok())
+        .ok_or_else(|| JsValue::from_str(&format!("no element #{id}")))
+}
+
+/// The first element within `root` that `selector` names.
+pub(super) fn first(root: &Element, selector: &str) -> Result<HtmlElement, JsValue> {
+    root.query_selector(selector)?
+        .and_then(|element| element.dyn_into().ok())
+        .ok_or_else(|| JsValue::from_str(&format!("no element {selector}")))
+}
+
+/// All elements of the document that `selector` names.
+pub(super) fn all(document: &Document, selector: &str) -> Result<Vec<HtmlElement>, JsValue> {
+    let nodes = document.query_selector_all(selector)?;
+    Ok((0..nodes.length())
+        .filter_map(|index| nodes.get(index)?.dyn_into().ok())
+        .collect())
+}
+
+/// What a thrown value says.
+pub(super) fn message(thrown: &JsValue) -> String {
+    thrown
+        .as_string()
+        .or_else(|| {
+            thrown
+                .dyn_ref::<js_sys::Error>()
+                .map(|error| String::from(error.message()))
+        })
+        .unwrap_or_else(|| format!("{thrown:?}"))
+}

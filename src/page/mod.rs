@@ -1,0 +1,546 @@
+//! The reader's page: buttons, the worker that answers them, and where its answers go.
+//!
+//! This room is the one user of web-sys. It computes nothing: scenarios run in the worker, and what the page adds
+//! is a comparison of texts and digests with those that the build wrote into the table. Data that came from
+//! a run enters the document as text; the only markup set here is that of [`crate::evidence`], which escapes.
+//!
+//! Everything that can happen arrives as one [`Input`] at one [`Page`], one at a time. At most one request is with the
+//! worker; further presses wait in the page, so that a worker can be ended at any time and nothing is lost with it.
+
+mod dom;
+pub mod protocol;
+pub mod worker;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{
+    Document, Element, ErrorEvent, Event, HtmlElement, MessageEvent, Worker, WorkerOptions,
+    WorkerType,
+};
+
+use dom::{Listener, Timer};
+use protocol::{Ran, Reply, Request, decode, encode};
+
+/// After this long a run shows its progress and can be stopped.
+const SLOW_MS: i32 = 500;
+
+/// After this long a request is given up and its worker replaced.
+const LIMIT_MS: i32 = 20_000;
+
+thread_local! {
+    /// Held as long as the document lives.
+    static PAGE: RefCell<Option<Page>> = const { RefCell::new(None) };
+}
+
+/// Brings the page to life. `boot.js` calls it once its module stands.
+#[wasm_bindgen]
+pub fn start() -> Result<(), JsValue> {
+    let mut page = Page::new(dom::document()?)?;
+    // Warm before the first press, so that the press waits for nothing but its run.
+    page.worker = Some(EngineWorker::spawn()?);
+    PAGE.set(Some(page));
+    Ok(())
+}
+
+enum Input {
+    Click(Event),
+    Message(JsValue),
+    /// The worker ended by itself.
+    Broken(String),
+    /// The current job lasts.
+    Slow,
+    /// The current job lasts too long.
+    Late,
+}
+
+fn take(input: Input) {
+    PAGE.with(|page| {
+        // Nothing that the page does calls back into it before it returns; were that to change, dropping
+        // the inner input is better than a panic that takes the page down.
+        let Ok(mut page) = page.try_borrow_mut() else {
+            return;
+        };
+        let Some(page) = page.as_mut() else { return };
+        if let Err(thrown) = page.take(input) {
+            web_sys::console::error_1(&thrown);
+            page.status.set_text_content(Some(&format!(
+                "This page failed: {}",
+                dom::message(&thrown)
+            )));
+        }
+    });
+}
+
+struct Page {
+    document: Document,
+    status: HtmlElement,
+    stop: HtmlElement,
+    _clicks: Listener,
+    worker: Option<EngineWorker>,
+    /// With the worker now, or waiting for it to be ready.
+    current: Option<Job>,
+    /// Bounded by the number of buttons: one that waits takes no second press.
+    waiting: VecDeque<Job>,
+    last_request: u32,
+}
+
+/// One press of one button.
+struct Job {
+    request: u32,
+    sent: bool,
+    pressed: HtmlElement,
+    /// The table, if all of it was asked for.
+    group: Option<String>,
+    /// Scenarios without an answer yet, in the order in which the worker runs them.
+    open: VecDeque<String>,
+    report: bool,
+    total: usize,
+    agreed: usize,
+    differed: usize,
+    failed: usize,
+    /// What is said of the last scenario that got an answer.
+    last: String,
+    slow: bool,
+    timers: Vec<Timer>,
+}
+
+impl Job {
+    fn done(&self) -> usize {
+        self.total - self.open.len()
+    }
+
+    fn summary(&self) -> String {
+        if self.group.is_none() {
+            return self.last.clone();
+        }
+        let mut text = format!(
+            "{} of {} agree with the recorded results",
+            self.agreed, self.total
+        );
+        for (count, what) in [(self.differed, "differ"), (self.failed, "failed")] {
+            if count > 0 {
+                text.push_str(&format!("; {count} {what}"));
+            }
+        }
+        text.push('.');
+        text
+    }
+
+    fn progress(&self) -> String {
+        match (&self.group, self.open.front()) {
+            (None, Some(scenario)) => format!("Running {scenario} …"),
+            _ => format!("Running … {} of {} done.", self.done(), self.total),
+        }
+    }
+}
+
+impl Page {
+    fn new(document: Document) -> Result<Self, JsValue> {
+        Ok(Self {
+            status: dom::by_id(&document, "status")?,
+            stop: dom::by_id(&document, "stop")?,
+            _clicks: Listener::new(&document, "click", |event| take(Input::Click(event)))?,
+            worker: None,
+            current: None,
+            waiting: VecDeque::new(),
+            last_request: 0,
+            document,
+        })
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), JsValue> {
+        match input {
+            Input::Click(event) => self.click(&event),
+            Input::Message(data) => match decode(data)? {
+                Reply::Ready => self.ready(),
+                Reply::Ran(ran) if self.is_current(ran.request) => self.ran(&ran),
+                Reply::Failed {
+                    request,
+                    scenario,
+                    message,
+                } if self.is_current(request) => {
+                    self.failed(&scenario, &message)?;
+                    self.show_progress()
+                }
+                Reply::Reported { request, report } if self.is_current(request) => {
+                    self.reported(&report)
+                }
+                Reply::Done { request } if self.is_current(request) => self.finish(),
+                Reply::Panicked { message } => self.broken(&message),
+                // An answer to a request that is over.
+                Reply::Ran(_)
+                | Reply::Failed { .. }
+                | Reply::Reported { .. }
+                | Reply::Done { .. } => Ok(()),
+            },
+            Input::Broken(message) => self.broken(&message),
+            Input::Slow => {
+                if let Some(job) = &mut self.current {
+                    job.slow = true;
+                }
+                self.show_progress()
+            }
+            Input::Late => self.broken(&format!("no answer within {} s", LIMIT_MS / 1000)),
+        }
+    }
+
+    fn is_current(&self, request: u32) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|job| job.request == request)
+    }
+
+    fn click(&mut self, event: &Event) -> Result<(), JsValue> {
+        let Some(target) = event.target().and_then(|it| it.dyn_into::<Element>().ok()) else {
+            return Ok(());
+        };
+        let Some(button) = target.closest("button")? else {
+            return Ok(());
+        };
+        let button: HtmlElement = button.dyn_into()?;
+        if let Some(scenario) = button.get_attribute("data-run") {
+            return self.press(button, None, VecDeque::from([scenario]));
+        }
+        if let Some(group) = button.get_attribute("data-run-all") {
+            let Some(table) = button.closest("table")? else {
+                return Ok(());
+            };
+            let rows = table.query_selector_all("tr[data-scenario]")?;
+            let scenarios = (0..rows.length())
+                .filter_map(|index| rows.get(index)?.dyn_into::<Element>().ok())
+                .filter_map(|row| row.get_attribute("data-scenario"))
+                .collect();
+            return self.press(button, Some(group), scenarios);
+        }
+        match button.id().as_str() {
+            "stop" => self.stop(),
+            "dismiss" => {
+                self.status.set_text_content(None);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn press(
+        &mut self,
+        pressed: HtmlElement,
+        group: Option<String>,
+        scenarios: VecDeque<String>,
+    ) -> Result<(), JsValue> {
+        // Still at work on its last press. Not `disabled`, which would take the focus from it.
+        if pressed.has_attribute("aria-disabled") || scenarios.is_empty() {
+            return Ok(());
+        }
+        pressed.set_attribute("aria-disabled", "true")?;
+        self.waiting.push_back(Job {
+            request: 0,
+            sent: false,
+            pressed,
+            report: group.is_some(),
+            group,
+            total: scenarios.len(),
+            open: scenarios,
+            agreed: 0,
+            differed: 0,
+            failed: 0,
+            last: String::new(),
+            slow: false,
+            timers: Vec::new(),
+        });
+        self.advance()
+    }
+
+    /// Takes up the next job if the worker has none.
+    fn advance(&mut self) -> Result<(), JsValue> {
+        if self.current.is_some() {
+            return Ok(());
+        }
+        let Some(job) = self.waiting.pop_front() else {
+            return Ok(());
+        };
+        for scenario in &job.open {
+            self.row(scenario)?.set_attribute("data-state", "running")?;
+        }
+        // Emptied first, so that the same summary twice is announced twice.
+        self.status.set_text_content(None);
+        self.current = Some(job);
+        self.dispatch()
+    }
+
+    /// Gives the current job a request of its own and, as soon as the worker listens, to the worker.
+    fn dispatch(&mut self) -> Result<(), JsValue> {
+        let Some(job) = &mut self.current else {
+            return Ok(());
+        };
+        self.last_request = self.last_request.wrapping_add(1);
+        job.request = self.last_request;
+        job.sent = false;
+        job.timers = vec![
+            Timer::new(SLOW_MS, || take(Input::Slow))?,
+            Timer::new(LIMIT_MS, || take(Input::Late))?,
+        ];
+        if self.worker.is_none() {
+            self.worker = Some(EngineWorker::spawn()?);
+        }
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<(), JsValue> {
+        if let (Some(worker), Some(job)) = (&self.worker, &mut self.current)
+            && worker.ready
+            && !job.sent
+        {
+            worker.worker.post_message(&encode(&Request::Run {
+                request: job.request,
+                scenarios: job.open.iter().cloned().collect(),
+                report: job.report,
+            })?)?;
+            job.sent = true;
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self) -> Result<(), JsValue> {
+        if let Some(worker) = &mut self.worker {
+            worker.ready = true;
+        }
+        if !self.is_ready() {
+            for button in dom::all(&self.document, "button.run, button.run-all")? {
+                button.remove_attribute("hidden")?;
+            }
+            self.set_engine("ready")?;
+        }
+        self.send()
+    }
+
+    fn ran(&mut self, ran: &Ran) -> Result<(), JsValue> {
+        let row = self.row(&ran.scenario)?;
+        let code = self.document.create_element("code")?;
+        code.set_text_content(Some(&ran.values));
+        let reader = dom::first(&row, ".reader")?;
+        reader.set_text_content(None);
+        reader.append_child(&code)?;
+
+        let mut differing: Vec<&str> = [
+            ("value", &ran.values, "data-recorded"),
+            ("checks", &ran.checks_sha256, "data-checks"),
+            ("trace", &ran.trace_sha256, "data-trace"),
+        ]
+        .into_iter()
+        .filter(|(_, seen, recorded)| row.get_attribute(recorded).as_ref() != Some(*seen))
+        .map(|(name, _, _)| name)
+        .collect();
+        if !ran.passed {
+            differing.push("a check fails");
+        }
+        let agrees = differing.is_empty();
+        let verdict = if agrees {
+            "✓ agrees".to_owned()
+        } else {
+            format!("✗ differs: {}", differing.join(", "))
+        };
+        dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
+        row.set_attribute("data-state", if agrees { "agrees" } else { "differs" })?;
+        self.show_evidence(ran)?;
+        if let Some(job) = &mut self.current {
+            job.open.retain(|open| *open != ran.scenario);
+            if agrees {
+                job.agreed += 1;
+            } else {
+                job.differed += 1;
+            }
+            job.last = format!("{}: {verdict}", ran.scenario);
+        }
+        self.show_progress()
+    }
+
+    fn show_evidence(&self, ran: &Ran) -> Result<(), JsValue> {
+        let details = dom::by_id(&self.document, &format!("evidence-{}", ran.scenario))?;
+        let body = dom::first(&details, ".evidence-body")?;
+        let trace_was_open = body.query_selector(".trace[open]")?.is_some();
+        body.set_inner_html(&ran.evidence);
+        if trace_was_open {
+            dom::first(&body, ".trace")?.set_attribute("open", "")?;
+        }
+        dom::first(&details, ".whose")?.set_text_content(Some("your run"));
+        Ok(())
+    }
+
+    /// Shows a failure beside its button. The scenario counts as answered.
+    fn failed(&mut self, scenario: &str, message: &str) -> Result<(), JsValue> {
+        let row = self.row(scenario)?;
+        let verdict = format!("✗ failed: {message}");
+        dom::first(&row, ".reader")?.set_text_content(None);
+        dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
+        row.set_attribute("data-state", "failed")?;
+        if let Some(job) = &mut self.current {
+            job.open.retain(|open| open != scenario);
+            job.failed += 1;
+            job.last = format!("{scenario}: {verdict}");
+            // A report over less than the whole table would not be a results.json.
+            job.report = false;
+        }
+        Ok(())
+    }
+
+    fn reported(&self, report: &str) -> Result<(), JsValue> {
+        let Some(group) = self.current.as_ref().and_then(|job| job.group.as_deref()) else {
+            return Ok(());
+        };
+        for details in dom::all(&self.document, "details.report")? {
+            if details.get_attribute("data-report").as_deref() == Some(group) {
+                dom::first(&details, "pre")?.set_text_content(Some(report));
+                details.remove_attribute("hidden")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The worker is lost, and with it the scenario that it was at; those behind it go to its successor.
+    fn broken(&mut self, message: &str) -> Result<(), JsValue> {
+        let was_ready = self.worker.take().is_some_and(|worker| worker.ready);
+        if !self.is_ready() {
+            self.set_engine("failed")?;
+            self.status.set_text_content(Some(&format!(
+                "The engine did not start ({message}). The recorded results stand."
+            )));
+            return Ok(());
+        }
+        let open = self
+            .current
+            .as_ref()
+            .map(|job| job.open.clone())
+            .unwrap_or_default();
+        // A worker that never listened would fare no better with the next scenario.
+        let lost = if was_ready { 1 } else { open.len() };
+        for scenario in open.iter().take(lost) {
+            self.failed(scenario, message)?;
+        }
+        if open.len() > lost {
+            return self.dispatch();
+        }
+        if was_ready {
+            self.worker = Some(EngineWorker::spawn()?);
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), JsValue> {
+        if let Some(job) = self.current.take() {
+            self.release(&job)?;
+            self.status.set_text_content(Some(&job.summary()));
+        }
+        self.advance()
+    }
+
+    fn stop(&mut self) -> Result<(), JsValue> {
+        self.worker = None;
+        let Some(job) = self.current.take() else {
+            return Ok(());
+        };
+        let summary = format!("Stopped. {} of {} done.", job.done(), job.total);
+        for stopped in std::iter::once(job).chain(std::mem::take(&mut self.waiting)) {
+            for scenario in &stopped.open {
+                let row = self.row(scenario)?;
+                dom::first(&row, ".reader")?.set_text_content(None);
+                dom::first(&row, ".agreement")?.set_text_content(Some("stopped"));
+                row.set_attribute("data-state", "stopped")?;
+            }
+            self.release(&stopped)?;
+        }
+        self.status.set_text_content(Some(&summary));
+        self.worker = Some(EngineWorker::spawn()?);
+        Ok(())
+    }
+
+    /// The job's button takes presses again.
+    fn release(&self, job: &Job) -> Result<(), JsValue> {
+        job.pressed.remove_attribute("aria-disabled")?;
+        let stop: &Element = &self.stop;
+        if self.document.active_element().as_ref() == Some(stop) {
+            // Stop is about to vanish; the focus goes back to where the run began instead of nowhere.
+            job.pressed.focus()?;
+        }
+        self.stop.set_attribute("hidden", "")
+    }
+
+    fn show_progress(&self) -> Result<(), JsValue> {
+        let Some(job) = self.current.as_ref().filter(|job| job.slow) else {
+            return Ok(());
+        };
+        for scenario in &job.open {
+            let row = self.row(scenario)?;
+            dom::first(&row, ".agreement")?.set_text_content(Some("running …"));
+        }
+        self.status.set_text_content(Some(&job.progress()));
+        self.stop.remove_attribute("hidden")
+    }
+
+    fn row(&self, scenario: &str) -> Result<HtmlElement, JsValue> {
+        dom::by_id(&self.document, scenario)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.document
+            .document_element()
+            .and_then(|root| root.get_attribute("data-engine"))
+            .as_deref()
+            == Some("ready")
+    }
+
+    fn set_engine(&self, state: &str) -> Result<(), JsValue> {
+        self.document
+            .document_element()
+            .ok_or_else(|| JsValue::from_str("no root element"))?
+            .set_attribute("data-engine", state)
+    }
+}
+
+/// A worker with our module; dropping it ends it, whatever it is at.
+struct EngineWorker {
+    worker: Worker,
+    ready: bool,
+    _listeners: [Listener; 3],
+}
+
+impl EngineWorker {
+    fn spawn() -> Result<Self, JsValue> {
+        let options = WorkerOptions::new();
+        options.set_type(WorkerType::Module);
+        let worker = Worker::new_with_options("worker.js", &options)?;
+        let listeners = [
+            Listener::new(&worker, "message", |event| {
+                if let Some(event) = event.dyn_ref::<MessageEvent>() {
+                    take(Input::Message(event.data()));
+                }
+            })?,
+            Listener::new(&worker, "error", |event| {
+                let message = event
+                    .dyn_ref::<ErrorEvent>()
+                    .map(ErrorEvent::message)
+                    .filter(|message| !message.is_empty())
+                    .unwrap_or_else(|| "the worker could not be loaded".to_owned());
+                take(Input::Broken(message));
+            })?,
+            Listener::new(&worker, "messageerror", |_| {
+                take(Input::Broken("an answer could not be read".to_owned()));
+            })?,
+        ];
+        worker.post_message(&wasm_bindgen::module())?;
+        Ok(Self {
+            worker,
+            ready: false,
+            _listeners: listeners,
+        })
+    }
+}
+
+impl Drop for EngineWorker {
+    fn drop(&mut self) {
+        self.worker.terminate();
+    }
+}

@@ -1,0 +1,95 @@
+//! The worker's side: runs what a request names and answers, one reply a scenario.
+
+use std::cell::RefCell;
+
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
+
+use super::dom::Listener;
+use super::protocol::{Ran, Reply, Request, decode, encode};
+use crate::scenario::{self, Fixture, Outcome, Scenario};
+use crate::{evidence, report};
+
+thread_local! {
+    /// Held as long as the worker lives.
+    static REQUESTS: RefCell<Option<Listener>> = const { RefCell::new(None) };
+}
+
+/// Makes this worker answer requests. `worker.js` calls it once its module stands.
+#[wasm_bindgen]
+pub fn worker_main() -> Result<(), JsValue> {
+    let scope: DedicatedWorkerGlobalScope = js_sys::global().dyn_into()?;
+    report_panics(scope.clone());
+    let answering = scope.clone();
+    let listener = Listener::new(&scope, "message", move |event| {
+        if let Err(thrown) = answer(&answering, &event) {
+            // Thrown on, it becomes the error event on which the page replaces this worker.
+            wasm_bindgen::throw_val(thrown);
+        }
+    })?;
+    REQUESTS.set(Some(listener));
+    send(&scope, &Reply::Ready)
+}
+
+/// A panic ends in a trap that says only `unreachable`; its message has to go ahead of it.
+fn report_panics(scope: DedicatedWorkerGlobalScope) {
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.to_string();
+        // Nobody is left to tell if this fails; the error event of the trap still follows.
+        let _ = send(&scope, &Reply::Panicked { message });
+    }));
+}
+
+fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsValue> {
+    let Some(event) = event.dyn_ref::<MessageEvent>() else {
+        return Ok(());
+    };
+    let Request::Run {
+        request,
+        scenarios,
+        report: wants_report,
+    } = decode(event.data())?;
+    let fixture = Fixture::committed();
+    let mut outcomes: Vec<(&'static str, Outcome)> = Vec::new();
+    for id in &scenarios {
+        match run(id, &fixture) {
+            Ok((scenario, outcome)) => {
+                let ran = Ran {
+                    request,
+                    scenario: id.clone(),
+                    values: outcome.values.spaced(),
+                    trace_sha256: outcome.trace_sha256(),
+                    checks_sha256: outcome.checks_sha256(),
+                    passed: outcome.passed(),
+                    evidence: evidence::html(&outcome),
+                };
+                send(scope, &Reply::Ran(Box::new(ran)))?;
+                outcomes.push((scenario.id, outcome));
+            }
+            Err(message) => send(
+                scope,
+                &Reply::Failed {
+                    request,
+                    scenario: id.clone(),
+                    message,
+                },
+            )?,
+        }
+    }
+    if wants_report && outcomes.len() == scenarios.len() {
+        let report = report::report(&outcomes).pretty();
+        send(scope, &Reply::Reported { request, report })?;
+    }
+    send(scope, &Reply::Done { request })
+}
+
+fn run(id: &str, fixture: &Fixture) -> Result<(&'static Scenario, Outcome), String> {
+    let scenario = scenario::find(id).ok_or_else(|| format!("no scenario is called {id}"))?;
+    let outcome = (scenario.run)(fixture).map_err(|error| error.to_string())?;
+    Ok((scenario, outcome))
+}
+
+fn send(scope: &DedicatedWorkerGlobalScope, reply: &Reply) -> Result<(), JsValue> {
+    scope.post_message(&encode(reply)?)
+}
