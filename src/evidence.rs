@@ -12,7 +12,7 @@ pub fn html(outcome: &Outcome) -> String {
     parts(
         &outcome.checks,
         &outcome.tables,
-        outcome.trace.lines(),
+        outcome.trace.events.iter().map(ToString::to_string),
         &outcome.checks_sha256(),
         &outcome.trace_sha256(),
     )
