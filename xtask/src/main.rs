@@ -1,1 +1,186 @@
-fn main() {}
+//! Everything of the project that is not `cargo build`: the site, its server, its tests.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use lexopt::prelude::*;
+
+mod browser;
+mod budget;
+mod lint;
+mod serve;
+mod site;
+mod test;
+mod tools;
+mod wasm;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+site [--module FILE]    build dist/, the deployable site; FILE is a module compiled elsewhere
+serve [--port N] [--prefix PATH] [--wasm-type TYPE]
+                        build the site and serve it on loopback
+test                    run every test: native, size limits, browser
+lint                    formatting, and clippy for the native target and wasm32
+screenshots DIR         build the site and write pictures of the page to DIR
+help                    this text
+";
+
+/// A command with its arguments.
+#[derive(Debug, PartialEq)]
+enum Job {
+    Site {
+        module: Option<PathBuf>,
+    },
+    Serve {
+        port: Option<u16>,
+        prefix: Option<String>,
+        wasm_type: Option<String>,
+    },
+    Test,
+    Lint,
+    Screenshots {
+        dir: PathBuf,
+    },
+    Help,
+}
+
+fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let command = match parser.next()? {
+        Some(Value(name)) => name.string()?,
+        Some(Long("help") | Short('h')) => return Ok(Job::Help),
+        Some(arg) => return Err(arg.unexpected().into()),
+        None => bail!("no command"),
+    };
+    let mut job = match command.as_str() {
+        "site" => Job::Site { module: None },
+        "serve" => Job::Serve {
+            port: None,
+            prefix: None,
+            wasm_type: None,
+        },
+        "test" => Job::Test,
+        "lint" => Job::Lint,
+        "screenshots" => match parser.next()? {
+            Some(Value(dir)) => Job::Screenshots { dir: dir.into() },
+            _ => bail!("`screenshots` needs a folder to write to"),
+        },
+        "help" => Job::Help,
+        _ => bail!("no command `{command}`"),
+    };
+    while let Some(arg) = parser.next()? {
+        match (&mut job, arg) {
+            (_, Long("help") | Short('h')) => return Ok(Job::Help),
+            (Job::Site { module }, Long("module")) => *module = Some(parser.value()?.into()),
+            (Job::Serve { port, .. }, Long("port")) => *port = Some(parser.value()?.parse()?),
+            (Job::Serve { prefix, .. }, Long("prefix")) => {
+                let value = parser.value()?.string()?;
+                let inner = value.trim_matches('/');
+                *prefix = Some(if inner.is_empty() {
+                    "/".to_owned()
+                } else {
+                    format!("/{inner}/")
+                });
+            }
+            (Job::Serve { wasm_type, .. }, Long("wasm-type")) => {
+                *wasm_type = Some(parser.value()?.string()?)
+            }
+            (_, arg) => return Err(arg.unexpected().into()),
+        }
+    }
+    Ok(job)
+}
+
+fn run(job: Job) -> Result<bool> {
+    match job {
+        Job::Help => print!("{HELP}"),
+        Job::Site { module } => site::build(module.as_deref())?,
+        Job::Serve {
+            port,
+            prefix,
+            wasm_type,
+        } => {
+            // Before the build, so that a port that is taken is told at once.
+            let listener = serve::listen(port)?;
+            site::build(None)?;
+            let default = serve::Options::default();
+            let options = serve::Options {
+                prefix: prefix.unwrap_or(default.prefix),
+                wasm_type: wasm_type.unwrap_or(default.wasm_type),
+            };
+            let server = serve::Server::start(&site::dist(), listener, options)?;
+            println!("{}", server.url());
+            server.wait();
+        }
+        Job::Test => return test::run(),
+        Job::Lint => lint::run()?,
+        Job::Screenshots { dir } => {
+            site::build(None)?;
+            browser::screenshots(&dir)?;
+        }
+    }
+    Ok(true)
+}
+
+fn main() -> ExitCode {
+    let job = match parse(std::env::args_os().skip(1)) {
+        Ok(job) => job,
+        Err(error) => {
+            eprintln!("xtask: {error}; `cargo xtask help` lists the commands");
+            return ExitCode::from(2);
+        }
+    };
+    match run(job) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_words(words: &str) -> Result<Job> {
+        parse(words.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn commands_take_their_own_options_only() {
+        assert_eq!(parse_words("test").unwrap(), Job::Test);
+        assert_eq!(parse_words("--help").unwrap(), Job::Help);
+        assert_eq!(
+            parse_words("serve --port 9000 --prefix docs/x").unwrap(),
+            Job::Serve {
+                port: Some(9000),
+                prefix: Some("/docs/x/".to_owned()),
+                wasm_type: None
+            }
+        );
+        for words in [
+            "",
+            "sit",
+            "test --port 1",
+            "test extra",
+            "serve --port",
+            "serve --port x",
+            "serve --port 70000",
+            "screenshots",
+            "screenshots a b",
+            "--port 1",
+            "site --wasm-type x",
+        ] {
+            let message = parse_words(words).unwrap_err().to_string();
+            assert!(
+                !message.contains('\n'),
+                "`{words}` gave more than one line: {message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `dist/`: the deployable site.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use tool_retries::{article, evidence, json, scenario};
+
+use crate::budget;
+use crate::tools::{self, say};
+use crate::wasm;
+
+/// The files of a site by their relative address.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Where the site is built.
+pub fn dist() -> PathBuf {
+    tools::root().join("dist")
+}
+
+/// Builds the site and prints the size of each file.
+///
+/// `module` is a module compiled elsewhere, for machines whose rustc has no wasm32.
+pub fn build(module: Option<&Path>) -> Result<()> {
+    let mut files = page()?;
+    let engine = wasm::engine(module)?;
+    for (name, bytes) in [("engine.js", engine.js), ("engine_bg.wasm", engine.wasm)] {
+        ensure!(
+            files.insert(name.to_owned(), bytes).is_none(),
+            "www/{name} stands in the way of the engine"
+        );
+    }
+    write(&dist(), &files)?;
+    print!("{}", budget::table(&files));
+    say("the site is in dist/");
+    Ok(())
+}
+
+/// The page and the static files of `www`.
+fn page() -> Result<Files> {
+    let root = tools::root();
+    let www = root.join("www");
+    let mut files = static_files(&www)?;
+    let template = files
+        .remove("index.html")
+        .context("www/index.html is missing: it is the page's template")?;
+    let template = String::from_utf8(template).context("www/index.html is not UTF-8")?;
+    let read = |name: &str| {
+        fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))
+    };
+    let markdown = read("article.md")?;
+    let results =
+        json::parse(&read("results.json")?).map_err(|error| anyhow!("results.json: {error}"))?;
+
+    // The evidence beside a recorded value is that of a run made now, so it cannot go stale unnoticed.
+    let fixture = scenario::Fixture::committed();
+    let failed = RefCell::new(None);
+    let evidence = |id: &str| {
+        let found = scenario::find(id)?;
+        match (found.run)(&fixture) {
+            Ok(outcome) => Some(evidence::html(&outcome)),
+            Err(error) => {
+                failed
+                    .borrow_mut()
+                    .get_or_insert_with(|| format!("scenario {id}: {error}"));
+                None
+            }
+        }
+    };
+    let html = article::render(&template, &markdown, &results, &evidence);
+    if let Some(message) = failed.into_inner() {
+        bail!(message);
+    }
+    files.insert(
+        "index.html".to_owned(),
+        html.map_err(|error| anyhow!("{error}"))?.into_bytes(),
+    );
+    Ok(files)
+}
+
+/// All files below a folder, except hidden ones such as an editor's.
+pub fn static_files(dir: &Path) -> Result<Files> {
+    let mut files = Files::new();
+    let mut rooms = vec![(dir.to_path_buf(), String::new())];
+    while let Some((room, address)) = rooms.pop() {
+        for entry in
+            fs::read_dir(&room).with_context(|| format!("cannot read {}", room.display()))?
+        {
+            let entry = entry?;
+            let name = tools::text(entry.file_name());
+            if name.starts_with('.') {
+                continue;
+            }
+            let address = format!("{address}{name}");
+            if entry.file_type()?.is_dir() {
+                rooms.push((entry.path(), format!("{address}/")));
+            } else {
+                files.insert(address, fs::read(entry.path())?);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Makes a folder hold exactly these files.
+fn write(dir: &Path, files: &Files) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_site_holds_its_files_and_no_older_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let dist = dir.path().join("dist");
+        let old = Files::from([("old.js".to_owned(), b"old".to_vec())]);
+        write(&dist, &old).unwrap();
+        let new = Files::from([
+            ("a/b.css".to_owned(), b"b".to_vec()),
+            ("index.html".to_owned(), b"i".to_vec()),
+        ]);
+        write(&dist, &new).unwrap();
+        fs::write(dist.join(".hidden"), "x").unwrap();
+        assert_eq!(static_files(&dist).unwrap(), new);
+    }
+}
