@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
-use crate::evidence::escaped;
+use crate::evidence::{escaped, members};
 use crate::json::Value;
 
 /// Renders `markdown` into `template`.
@@ -536,6 +536,8 @@ impl<'a> Writer<'a> {
             format!("-{}", marker.group)
         };
         let group = escaped(&marker.group);
+        // The button is drawn in the caption but stands before the table: what has the role of a table may
+        // own rows, groups of rows and a caption, and no button.
         let caption_id = format!("caption-{group}");
         if !self.ids.insert(caption_id.clone()) {
             return Err(ArticleError::Marker {
@@ -544,19 +546,19 @@ impl<'a> Writer<'a> {
             });
         }
         self.push(&[
-            "<table class=\"stack scenarios\" role=\"table\" aria-labelledby=\"",
-            &caption_id,
-            "\" data-group=\"",
+            "<div class=\"scenarios\" data-group=\"",
             &group,
-            "\">\n<caption><span class=\"caption-text\" id=\"",
-            &caption_id,
-            "\">",
-            &escaped(&marker.caption),
-            "</span> <button type=\"button\" class=\"run-all\" id=\"run-all",
+            "\">\n<button type=\"button\" class=\"run-all\" id=\"run-all",
             &suffix,
             "\" data-run-all=\"",
             &group,
-            "\" hidden>Run all</button></caption>\n<thead role=\"rowgroup\"><tr role=\"row\">",
+            "\" hidden>Run all</button>\n<table class=\"stack runs\" role=\"table\" aria-labelledby=\"",
+            &caption_id,
+            "\">\n<caption id=\"",
+            &caption_id,
+            "\">",
+            &escaped(&marker.caption),
+            "</caption>\n<thead role=\"rowgroup\"><tr role=\"row\">",
         ]);
         for name in WRITTEN_COLUMNS {
             self.push(&["<th scope=\"col\" role=\"columnheader\">", name, "</th>"]);
@@ -574,7 +576,7 @@ impl<'a> Writer<'a> {
             self.scenario_row(row)?;
         }
         self.push(&[
-            "</tbody>\n</table>\n<details class=\"report\" data-report=\"",
+            "</tbody>\n</table>\n</div>\n<details class=\"report\" data-report=\"",
             &group,
             "\" hidden><summary>Your results.json</summary>\n<pre id=\"report",
             &suffix,
@@ -630,6 +632,9 @@ impl<'a> Writer<'a> {
             return Err(malformed("this scenario has a row already"));
         }
         let id = escaped(name);
+        let shown: Vec<String> = members(&values)
+            .map(|member| format!("<span>{}</span>", escaped(member)))
+            .collect();
         let values = escaped(&values);
         self.push(&[
             "<tr role=\"row\" class=\"scenario\" id=\"",
@@ -649,8 +654,8 @@ impl<'a> Writer<'a> {
             "</th>\n<td role=\"cell\" class=\"happens\" data-label=\"What happens\">",
             &inline(happens),
             "</td>\n<td role=\"cell\" class=\"recorded\" data-label=\"Recorded\"><code>",
-            &values,
-            "</code></td>\n<td role=\"cell\" class=\"live\"><button type=\"button\" class=\"run\" data-run=\"",
+            &shown.join(" "),
+            "</code></td>\n<td role=\"cell\" class=\"live press\"><button type=\"button\" class=\"run\" data-run=\"",
             &id,
             "\" aria-label=\"Run ",
             &id,

@@ -57,6 +57,20 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
+/// The pieces of printed values between which a line may break; joined by single spaces they are `values` again.
+pub fn members(values: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(values);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (member, after) = match text.find(", ") {
+            Some(comma) => (&text[..=comma], Some(&text[comma + 2..])),
+            None => (text, None),
+        };
+        rest = after;
+        Some(member)
+    })
+}
+
 fn push_checks(out: &mut String, checks: &[Check]) {
     out.push_str("<p class=\"part\">Checks</p>\n<ol class=\"checks\">\n");
     for check in checks {

@@ -107,7 +107,7 @@ fn tables_carry_classes_and_roles_but_no_style() {
 fn a_scenario_table_is_complete_without_a_script() {
     let html = rendered(TABLE);
     for part in [
-        "<span class=\"caption-text\" id=\"caption-lab\">Seven runs</span>",
+        "<caption id=\"caption-lab\">Seven runs</caption>",
         "id=\"run-all\" data-run-all=\"lab\" hidden>Run all</button>",
         "id=\"naive_retry\" data-scenario=\"naive_retry\" data-recorded=\"{&quot;attempts&quot;: 2, &quot;tickets&quot;: 2}\" data-checks=\"c0ffee\" data-trace=\"7ace\"",
         "data-run=\"naive_retry\" aria-label=\"Run naive_retry\" hidden>Run</button>",

@@ -132,3 +132,20 @@ fn every_scenario_shows_all_its_checks_events_and_digests() {
         without_own_tags(&html);
     }
 }
+
+#[test]
+fn members_join_to_the_values_again() {
+    for values in [
+        r#"{"attempts": 2, "tickets": 2}"#,
+        r#"{"a": [1, 2], "b": ", "}"#,
+        "{}",
+        "",
+    ] {
+        let members: Vec<&str> = evidence::members(values).collect();
+        assert_eq!(members.join(" "), values);
+    }
+    assert_eq!(
+        evidence::members(r#"{"a": 1, "b": 2}"#).collect::<Vec<_>>(),
+        [r#"{"a": 1,"#, r#""b": 2}"#]
+    );
+}

@@ -35,7 +35,15 @@ pub fn worker_main() -> Result<(), JsValue> {
 /// A panic ends in a trap that says only `unreachable`; its message has to go ahead of it.
 fn report_panics(scope: DedicatedWorkerGlobalScope) {
     std::panic::set_hook(Box::new(move |info| {
-        let message = info.to_string();
+        // Of the place only the file's name: a path would name the machine that built the engine.
+        let place = info.location().map_or(String::new(), |at| {
+            let file = at.file().rsplit(['/', '\\']).next().unwrap_or_default();
+            format!(" ({file}:{})", at.line())
+        });
+        let message = format!(
+            "{}{place}",
+            info.payload_as_str().unwrap_or("the engine panicked")
+        );
         // Nobody is left to tell if this fails; the error event of the trap still follows.
         let _ = send(&scope, &Reply::Panicked { message });
     }));
