@@ -144,9 +144,9 @@ where
     let mut items = String::new();
     let mut count = 0;
     for line in trace {
-        items.push_str("<li><code>");
+        items.push_str("<li>");
         push_text(&mut items, line.as_ref());
-        items.push_str("</code></li>\n");
+        items.push_str("</li>\n");
         count += 1;
     }
     out.push_str("<details class=\"trace\"><summary>Trace: ");
