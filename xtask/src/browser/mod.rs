@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::serve;
 use crate::site;
@@ -21,16 +22,26 @@ mod pictures;
 /// Longer than any check takes on a slow machine; a browser that hangs must not hang the tests.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread()
+/// Runs a future to its end, or until the process is told to stop: then too every browser must be ended.
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?)
+        .build()?;
+    runtime.block_on(async {
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            outcome = work => outcome,
+            _ = terminated.recv() => Err(anyhow!("terminated")),
+            _ = interrupted.recv() => Err(anyhow!("interrupted")),
+        }
+    })
 }
 
 /// Runs every check in every browser and counts the outcomes.
 pub fn test(tally: &mut Tally) -> Result<()> {
     let expected = checks::Expected::committed()?;
-    runtime()?.block_on(async {
+    block_on(async {
         for browser in Browser::ALL {
             let driver = match Driver::start(browser) {
                 Ok(driver) => driver,
@@ -73,7 +84,7 @@ async fn open(driver: &Driver, setup: &Setup) -> Result<Page> {
 /// Writes pictures of the built page to `dir`, for a look by eye.
 pub fn screenshots(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    runtime()?.block_on(async {
+    block_on(async {
         let driver = Driver::start(Browser::Chromium)?;
         let page = open(&driver, &Setup::PLAIN).await?;
         let outcome = pictures::take(&page, dir).await;
