@@ -64,8 +64,9 @@ fn sigkill_leaves_what_the_simulated_kill_leaves() {
                 (entry.file_name().into_string().unwrap(), bytes)
             })
             .collect();
-        real.sort();
         let mut simulated = world.files();
+        real.sort();
+        simulated.sort();
         for (name, bytes) in real.iter_mut().chain(&mut simulated) {
             if name.ends_with("-journal") {
                 blank_nonce(bytes);

@@ -128,7 +128,7 @@ impl Stage for World {
         let mut callers = Vec::new();
         for name in names {
             let (connection, process) = self.enter(name)?;
-            callers.push((process.clone(), Box::pin(work(connection, process))));
+            callers.push((process.clone(), work(connection, process)));
         }
         World::run_together(self, callers, &mut Script::default())?
             .into_iter()

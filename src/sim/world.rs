@@ -1,8 +1,7 @@
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -154,7 +153,7 @@ impl World {
         self.0.disk.operations()
     }
 
-    /// Every file on the disk by name, with the bytes that a process would read.
+    /// The name of every file on the disk, with the bytes that a process would read.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         self.0.disk.files()
     }
@@ -179,7 +178,6 @@ impl World {
         process: &Process,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, WorldError> {
-        let work: Pin<&mut dyn Future<Output = T>> = pin!(work);
         let mut done = self.run_together([(process.clone(), work)], &mut Script::default())?;
         Ok(done.pop().flatten())
     }
@@ -191,129 +189,92 @@ impl World {
     /// # Errors
     ///
     /// Any [`WorldError`].
-    pub fn run_together<T, F>(
+    pub fn run_together<T>(
         &self,
-        work: impl IntoIterator<Item = (Process, F)>,
+        work: impl IntoIterator<Item = (Process, impl Future<Output = T>)>,
         chooser: &mut dyn Chooser,
-    ) -> Result<Vec<Option<T>>, WorldError>
-    where
-        F: Future<Output = T> + Unpin,
-    {
-        let mut tasks: Vec<Task<F, T>> = work
+    ) -> Result<Vec<Option<T>>, WorldError> {
+        let work: Vec<_> = work.into_iter().collect();
+        let results: Vec<RefCell<Option<T>>> = work.iter().map(|_| RefCell::new(None)).collect();
+        let tasks = work
             .into_iter()
-            .map(|(process, work)| Task {
-                process,
-                work: Some(work),
-                result: None,
-                last_moved: 0,
+            .zip(&results)
+            .map(|((process, work), result)| Task {
+                process: process.clone(),
+                work: Box::pin(async move {
+                    let done = work.await;
+                    // What a process did after its death never left it.
+                    if process.is_alive() {
+                        result.replace(Some(done));
+                    }
+                }),
             })
             .collect();
+        self.drive(tasks, chooser)?;
+        Ok(results.into_iter().map(RefCell::into_inner).collect())
+    }
+
+    /// Lets one task after the other move until none is left.
+    fn drive(&self, mut tasks: Vec<Task<'_>>, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
         let clock = &self.0.recorder.clock;
-        for moves in 1..=MAX_MOVES {
-            let movers = loop {
-                for task in &mut tasks {
-                    if !self.is_alive(&task.process) {
-                        task.work = None;
-                    }
-                }
-                let movers = self.movers(&tasks);
-                if !movers.is_empty() {
-                    break movers;
-                }
+        for _ in 0..MAX_MOVES {
+            tasks.retain(|task| task.process.is_alive());
+            let movers: Vec<usize> = (0..tasks.len())
+                .filter(|&index| tasks[index].process.can_move())
+                .collect();
+            if movers.is_empty() {
                 // Nobody can move now: go to the moment when the first wait ends.
-                let Some(wakes_at) = tasks.iter().filter_map(Task::wakes_at).min() else {
-                    return Ok(tasks.into_iter().map(|task| task.result).collect());
+                let wakes_at = tasks.iter().filter_map(|task| task.process.wakes_at());
+                let Some(wakes_at) = wakes_at.min() else {
+                    return Ok(());
                 };
                 clock.advance_to(wakes_at);
-            };
-            let task = &mut tasks[self.choose(&movers, chooser)?];
-            clock.advance(MOVE_TAKES);
-            task.last_moved = moves;
-            task.process.0.parked.set(Parked::Ready);
-            let Some(work) = task.work.as_mut() else {
                 continue;
-            };
-            if let Poll::Ready(result) =
-                Pin::new(work).poll(&mut Context::from_waker(Waker::noop()))
-            {
-                task.work = None;
-                // What a process did after its death never left it.
-                if self.is_alive(&task.process) {
-                    task.result = Some(result);
-                }
+            }
+            // Taken out and put back last, so that the longest waiting stand first.
+            let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
+            clock.advance(MOVE_TAKES);
+            task.process.0.parked.set(Parked::Ready);
+            let mut context = Context::from_waker(Waker::noop());
+            if task.work.as_mut().poll(&mut context).is_pending() {
+                tasks.push(task);
             }
         }
         Err(WorldError::TooManyMoves)
     }
 
-    fn is_alive(&self, process: &Process) -> bool {
-        self.0.disk.is_alive(process.0.id)
-    }
-
-    /// Index and name of each task that can move, the longest waiting first.
-    fn movers<F, T>(&self, tasks: &[Task<F, T>]) -> Vec<(usize, Rc<str>)> {
-        let now = self.0.recorder.clock.now();
-        let mut movers: Vec<usize> = (0..tasks.len())
-            .filter(|&index| {
-                let task = &tasks[index];
-                task.work.is_some()
-                    && match task.process.0.parked.get() {
-                        Parked::Ready => true,
-                        Parked::WaitsForLock { deadline } => {
-                            now >= deadline || self.0.disk.lock_is_free(task.process.0.id)
-                        }
-                    }
-            })
-            .collect();
-        movers.sort_by_key(|&index| tasks[index].last_moved);
-        movers
-            .into_iter()
-            .map(|index| (index, Rc::clone(&tasks[index].process.0.name)))
-            .collect()
-    }
-
+    /// The index, among `tasks`, of the mover that moves.
     fn choose(
         &self,
-        movers: &[(usize, Rc<str>)],
+        tasks: &[Task<'_>],
+        movers: &[usize],
         chooser: &mut dyn Chooser,
     ) -> Result<usize, WorldError> {
-        let chosen = if movers.len() == 1 {
-            0
-        } else if movers.len() > Schedule::MAX_MOVERS {
+        if let [only] = movers {
+            return Ok(*only);
+        }
+        if movers.len() > Schedule::MAX_MOVERS {
             return Err(WorldError::TooManyMovers {
                 movers: movers.len(),
             });
-        } else {
-            let names: Vec<&str> = movers.iter().map(|(_, name)| &**name).collect();
-            let chosen = chooser.choose(&names);
-            if chosen >= movers.len() {
-                return Err(WorldError::NoSuchMover {
-                    chosen,
-                    movers: movers.len(),
-                });
-            }
-            self.0.schedule.borrow_mut().push(chosen);
-            chosen
-        };
-        Ok(movers[chosen].0)
-    }
-}
-
-struct Task<F, T> {
-    process: Process,
-    /// `None` once the process is done or dead.
-    work: Option<F>,
-    result: Option<T>,
-    last_moved: u64,
-}
-
-impl<F, T> Task<F, T> {
-    fn wakes_at(&self) -> Option<Duration> {
-        match self.process.0.parked.get() {
-            Parked::WaitsForLock { deadline } if self.work.is_some() => Some(deadline),
-            _ => None,
         }
+        let names: Vec<&str> = movers
+            .iter()
+            .map(|&index| &*tasks[index].process.0.name)
+            .collect();
+        let chosen = chooser.choose(&names);
+        let mover = movers.get(chosen).ok_or(WorldError::NoSuchMover {
+            chosen,
+            movers: movers.len(),
+        })?;
+        self.0.schedule.borrow_mut().push(chosen);
+        Ok(*mover)
     }
+}
+
+struct Task<'a> {
+    process: Process,
+    work: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
 /// A process of a [`World`], and the [`Host`] of the tool that runs in it. A clone is the same
@@ -327,7 +288,7 @@ struct ProcessInner {
     id: ProcessId,
     name: Rc<str>,
     parked: Cell<Parked>,
-    visits: RefCell<BTreeMap<Point, u32>>,
+    visits: RefCell<Vec<(Point, u32)>>,
 }
 
 /// Where a process stands between two moves.
@@ -352,7 +313,7 @@ impl Process {
 
     /// Whether the process still lives.
     pub fn is_alive(&self) -> bool {
-        self.0.world.is_alive(self)
+        self.0.world.0.disk.is_alive(self.0.id)
     }
 
     /// Kills the process now.
@@ -367,13 +328,37 @@ impl Process {
         }
     }
 
+    fn can_move(&self) -> bool {
+        match self.0.parked.get() {
+            Parked::Ready => true,
+            Parked::WaitsForLock { deadline } => {
+                let world = &self.0.world.0;
+                world.recorder.clock.now() >= deadline || world.disk.lock_is_free(self.0.id)
+            }
+        }
+    }
+
+    fn wakes_at(&self) -> Option<Duration> {
+        match self.0.parked.get() {
+            Parked::Ready => None,
+            Parked::WaitsForLock { deadline } => Some(deadline),
+        }
+    }
+
     /// The strike placed for this visit to `point`, taken off its list.
     fn struck(&self, point: Point) -> Option<Strike> {
         let visit = {
             let mut visits = self.0.visits.borrow_mut();
-            let visit = visits.entry(point).or_insert(0);
-            *visit += 1;
-            *visit
+            match visits.iter_mut().find(|(visited, _)| *visited == point) {
+                Some((_, count)) => {
+                    *count += 1;
+                    *count
+                }
+                None => {
+                    visits.push((point, 1));
+                    1
+                }
+            }
         };
         let mut rules = self.0.world.0.rules.borrow_mut();
         let hit = rules.iter().position(|rule| {

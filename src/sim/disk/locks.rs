@@ -1,13 +1,11 @@
-use std::collections::BTreeMap;
-
 use super::{HandleId, LockLevel};
 
 /// Who holds which lock on one file, by the rules of *File Locking And Concurrency In SQLite
 /// Version 3* (sqlite.org/lockingv3.html), as SQLite's unix VFS applies them.
 #[derive(Debug, Default)]
 pub(super) struct LockTable {
-    // invariant: no entry is LockLevel::None; at most one is above SHARED.
-    held: BTreeMap<HandleId, LockLevel>,
+    // invariant: one entry a handle, none of them LockLevel::None; at most one is above SHARED.
+    held: Vec<(HandleId, LockLevel)>,
 }
 
 /// The lock is not to be had now: SQLITE_BUSY.
@@ -17,7 +15,7 @@ pub(super) struct Busy;
 impl LockTable {
     /// The level that `handle` holds.
     pub(super) fn level(&self, handle: HandleId) -> LockLevel {
-        self.held.get(&handle).copied().unwrap_or(LockLevel::None)
+        self.highest(|holder| holder == handle)
     }
 
     /// Raises `handle` to `level`; a handle already there or above stays as it is.
@@ -32,30 +30,25 @@ impl LockTable {
             return Ok(());
         }
         if self.would_grant(handle, level) {
-            self.held.insert(handle, level);
+            self.set(handle, level);
             return Ok(());
         }
         if held == LockLevel::Reserved && level == LockLevel::Exclusive {
-            self.held.insert(handle, LockLevel::Pending);
+            self.set(handle, LockLevel::Pending);
         }
         Err(Busy)
     }
 
     /// Lowers `handle` to `level`; a handle already there or below stays as it is.
     pub(super) fn unlock(&mut self, handle: HandleId, level: LockLevel) {
-        if level >= self.level(handle) {
-            return;
-        }
-        if level == LockLevel::None {
-            self.held.remove(&handle);
-        } else {
-            self.held.insert(handle, level);
+        if level < self.level(handle) {
+            self.set(handle, level);
         }
     }
 
     /// Whether `handle` would get `level` now.
     pub(super) fn would_grant(&self, handle: HandleId, level: LockLevel) -> bool {
-        let others = self.highest_of_others(handle);
+        let others = self.highest(|holder| holder != handle);
         match level {
             LockLevel::None => true,
             LockLevel::Shared => others < LockLevel::Pending,
@@ -66,18 +59,23 @@ impl LockTable {
 
     /// Whether any handle holds RESERVED or more.
     pub(super) fn reserved(&self) -> bool {
-        self.held
-            .values()
-            .any(|&level| level >= LockLevel::Reserved)
+        self.highest(|_| true) >= LockLevel::Reserved
     }
 
-    fn highest_of_others(&self, handle: HandleId) -> LockLevel {
+    fn highest(&self, of: impl Fn(HandleId) -> bool) -> LockLevel {
         self.held
             .iter()
-            .filter(|&(&other, _)| other != handle)
-            .map(|(_, &level)| level)
+            .filter(|(holder, _)| of(*holder))
+            .map(|&(_, level)| level)
             .max()
             .unwrap_or(LockLevel::None)
+    }
+
+    fn set(&mut self, handle: HandleId, level: LockLevel) {
+        self.held.retain(|&(holder, _)| holder != handle);
+        if level != LockLevel::None {
+            self.held.push((handle, level));
+        }
     }
 }
 

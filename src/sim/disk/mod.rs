@@ -14,7 +14,6 @@ mod locks;
 mod vfs;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -84,11 +83,36 @@ struct State {
     durable: Directory,
     unsynced: Vec<DirectoryChange>,
     operations: u64,
-    strikes: BTreeMap<u64, DiskStrike>,
+    strikes: Vec<(u64, DiskStrike)>,
     next_handle: u64,
 }
 
-type Directory = BTreeMap<Rc<str>, Rc<RefCell<Inode>>>;
+/// Names and what they lead to. A list: a database and its journal are two files.
+#[derive(Debug, Clone, Default)]
+struct Directory {
+    // invariant: no name stands twice.
+    entries: Vec<(Rc<str>, Rc<RefCell<Inode>>)>,
+}
+
+impl Directory {
+    fn get(&self, name: &str) -> Option<&Rc<RefCell<Inode>>> {
+        let (_, inode) = self.entries.iter().find(|(other, _)| **other == *name)?;
+        Some(inode)
+    }
+
+    fn insert(&mut self, name: Rc<str>, inode: Rc<RefCell<Inode>>) {
+        self.remove(&name);
+        self.entries.push((name, inode));
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.entries.retain(|(other, _)| **other != *name);
+    }
+
+    fn inodes(&self) -> impl Iterator<Item = &Rc<RefCell<Inode>>> {
+        self.entries.iter().map(|(_, inode)| inode)
+    }
+}
 
 #[derive(Debug)]
 enum DirectoryChange {
@@ -115,7 +139,7 @@ struct Refused {
 struct Inode {
     bytes: FileBytes,
     locks: LockTable,
-    handles: BTreeMap<HandleId, ProcessId>,
+    handles: Vec<(HandleId, ProcessId)>,
 }
 
 /// The process is dead: whatever it still tries fails without effect.
@@ -133,11 +157,11 @@ impl Disk {
             id,
             recorder,
             processes: Vec::new(),
-            visible: Directory::new(),
-            durable: Directory::new(),
+            visible: Directory::default(),
+            durable: Directory::default(),
             unsynced: Vec::new(),
             operations: 0,
-            strikes: BTreeMap::new(),
+            strikes: Vec::new(),
             next_handle: 0,
         })));
         vfs::mount(id, &disk.0);
@@ -194,7 +218,7 @@ impl Disk {
 
     /// Places a strike before operation `number`, counted from 1 over the disk's life.
     pub(super) fn strike(&self, number: u64, strike: DiskStrike) {
-        self.0.borrow_mut().strikes.insert(number, strike);
+        self.0.borrow_mut().strikes.push((number, strike));
     }
 
     pub(super) fn kill(&self, process: ProcessId) {
@@ -205,11 +229,12 @@ impl Disk {
         self.0.borrow_mut().cut_power(loss);
     }
 
-    /// Every file's name and visible bytes, by name.
+    /// Every file's name and visible bytes.
     pub(super) fn files(&self) -> Vec<(String, Vec<u8>)> {
         self.0
             .borrow()
             .visible
+            .entries
             .iter()
             .map(|(name, inode)| (name.to_string(), inode.borrow().bytes.visible().to_vec()))
             .collect()
@@ -240,8 +265,8 @@ impl State {
     ) -> Result<(), Dead> {
         self.check_alive(process)?;
         let number = self.operations + 1;
-        if let Some(strike) = self.strikes.remove(&number) {
-            match strike {
+        if let Some(placed) = self.strikes.iter().position(|&(at, _)| at == number) {
+            match self.strikes.swap_remove(placed).1 {
                 DiskStrike::Kill => self.kill(process),
                 DiskStrike::PowerCut(loss) => self.cut_power(loss),
             }
@@ -276,7 +301,7 @@ impl State {
     ) -> Result<(), Dead> {
         self.operate(process, file, Operation::Sync)?;
         inode.borrow_mut().bytes.sync();
-        if !self.durable.contains_key(file) {
+        if self.durable.get(file).is_none() {
             self.sync_directory();
         }
         Ok(())
@@ -333,9 +358,9 @@ impl State {
             match change {
                 DirectoryChange::Create(name, inode) => self.durable.insert(name, inode),
                 DirectoryChange::Delete(name) => self.durable.remove(&name),
-            };
+            }
         }
-        for inode in self.durable.values() {
+        for inode in self.durable.inodes() {
             inode.borrow_mut().bytes.lose(loss, &mut rng);
         }
         self.visible.clone_from(&self.durable);
@@ -344,14 +369,14 @@ impl State {
     /// Ends a process: its handles are dead from now on and its locks fall.
     fn bury(&mut self, process: ProcessId) {
         self.processes[process.0].alive = false;
-        for inode in self.visible.values() {
+        for inode in self.visible.inodes() {
             let mut inode = inode.borrow_mut();
             let Inode { locks, handles, .. } = &mut *inode;
-            handles.retain(|&handle, owner| {
-                if *owner == process {
+            handles.retain(|&(handle, owner)| {
+                if owner == process {
                     locks.unlock(handle, LockLevel::None);
                 }
-                *owner != process
+                owner != process
             });
         }
     }

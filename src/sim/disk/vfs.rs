@@ -5,7 +5,6 @@
 //! per thread, so that tests may run in parallel.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,22 +22,28 @@ use crate::sim::trace::What;
 const NAME: &str = "simulated-disk";
 
 thread_local! {
-    static MOUNTED: RefCell<BTreeMap<u32, Weak<RefCell<State>>>> =
-        const { RefCell::new(BTreeMap::new()) };
+    static MOUNTED: RefCell<Vec<(u32, Weak<RefCell<State>>)>> =
+        const { RefCell::new(Vec::new()) };
 }
 
 /// Makes the disk reachable under its number, and forgets disks that are gone.
 pub(super) fn mount(id: u32, state: &Rc<RefCell<State>>) {
     MOUNTED.with_borrow_mut(|mounted| {
-        mounted.retain(|_, disk| disk.strong_count() > 0);
-        mounted.insert(id, Rc::downgrade(state));
+        mounted.retain(|(_, disk)| disk.strong_count() > 0);
+        mounted.push((id, Rc::downgrade(state)));
     });
+}
+
+fn mounted(id: u32) -> Option<Rc<RefCell<State>>> {
+    MOUNTED.with_borrow(|mounted| {
+        let (_, disk) = mounted.iter().find(|(other, _)| *other == id)?;
+        disk.upgrade()
+    })
 }
 
 /// Runs `work` on a mounted disk; nothing, when it is gone.
 pub(super) fn with_disk(id: u32, work: impl FnOnce(&State)) {
-    let disk = MOUNTED.with_borrow(|mounted| mounted.get(&id).and_then(Weak::upgrade));
-    if let Some(disk) = disk {
+    if let Some(disk) = mounted(id) {
         work(&disk.borrow());
     }
 }
@@ -88,9 +93,7 @@ impl Place {
         let mut number = || parts.next().and_then(|part| part.parse::<u32>().ok());
         let (id, process) = (number().ok_or_else(unknown)?, number().ok_or_else(unknown)?);
         let file = parts.next().ok_or_else(unknown)?;
-        let disk = MOUNTED
-            .with_borrow(|mounted| mounted.get(&id).and_then(Weak::upgrade))
-            .ok_or_else(unknown)?;
+        let disk = mounted(id).ok_or_else(unknown)?;
         Ok(Self {
             disk,
             process: ProcessId(process as usize),
@@ -263,7 +266,7 @@ impl VfsStore for Store {
             state.next_handle += 1;
             (HandleId(state.next_handle), inode)
         };
-        inode.borrow_mut().handles.insert(id, place.process);
+        inode.borrow_mut().handles.push((id, place.process));
         Ok(OpenedFile {
             file: Handle { id, place, inode },
             access: OpenAccess::ReadWrite,
@@ -278,7 +281,7 @@ impl VfsStore for Store {
     ) -> VfsResult<()> {
         let mut inode = handle.inode.borrow_mut();
         inode.locks.unlock(handle.id, LockLevel::None);
-        inode.handles.remove(&handle.id);
+        inode.handles.retain(|&(open, _)| open != handle.id);
         Ok(())
     }
 
@@ -286,7 +289,7 @@ impl VfsStore for Store {
         let place = Place::of(path)?;
         let state = place.disk.borrow();
         state.check_alive(place.process)?;
-        Ok(state.visible.contains_key(&place.file))
+        Ok(state.visible.get(&place.file).is_some())
     }
 
     fn full_pathname(_: &(), path: &str) -> VfsResult<String> {
@@ -296,7 +299,7 @@ impl VfsStore for Store {
     fn delete_file(_: &(), path: &str, sync_directory: bool) -> VfsResult<()> {
         let place = Place::of(path)?;
         let mut state = place.disk.borrow_mut();
-        if !state.visible.contains_key(&place.file) {
+        if !state.visible.get(&place.file).is_some() {
             return Err(VfsError::new(
                 VfsErrorCode::IoDeleteNoEntry,
                 "there is no such file".into(),
