@@ -71,8 +71,6 @@ pub fn cargo(c: &CTools) -> Result<Command> {
         .env("CC_wasm32_unknown_unknown", &c.cc)
         .env("AR_wasm32_unknown_unknown", &c.ar)
         .env("SQLITE_WASM_RS_FLAGS", SQLITE_FLAGS.join(" "))
-        // Stripping all would take the list of features with it, by which wasm-bindgen decides what it may use.
-        .env("CARGO_PROFILE_WASM_STRIP", "debuginfo")
         .env("CARGO_ENCODED_RUSTFLAGS", remapped_paths()?);
     Ok(command)
 }
