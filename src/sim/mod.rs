@@ -7,6 +7,7 @@
 mod clock;
 pub mod disk;
 mod host;
+mod omitted;
 mod rng;
 mod schedule;
 pub mod trace;

@@ -129,11 +129,8 @@ impl<H: Host> TicketDesk<H> {
     pub fn new(connection: Connection, host: H) -> rusqlite::Result<Self> {
         // EXTRA, not FULL: with a rollback journal the commit is the deletion of the journal, and
         // only EXTRA makes that deletion durable before COMMIT returns
-        // (https://www.sqlite.org/pragma.html#pragma_synchronous). The page size is the one thing
-        // in which builds of SQLite differ by default.
-        connection.execute_batch(
-            "PRAGMA page_size = 4096; PRAGMA synchronous = EXTRA; PRAGMA temp_store = MEMORY",
-        )?;
+        // (https://www.sqlite.org/pragma.html#pragma_synchronous).
+        connection.execute_batch("PRAGMA synchronous = EXTRA")?;
         Ok(Self { connection, host })
     }
 

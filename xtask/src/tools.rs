@@ -165,11 +165,9 @@ pub fn ensure_wasm_target() -> Result<()> {
          Debian's packages can build the module, as root:\n    \
          apt-get update && apt-get install --yes --no-install-recommends rustc-web cargo-web rust-web-src lld-22\n    \
          PATH=/usr/bin:$PATH CC_wasm32_unknown_unknown=clang-19 AR_wasm32_unknown_unknown=ar \\\n      \
-         SQLITE_WASM_RS_FLAGS='{}' \\\n      \
          RUSTC_BOOTSTRAP=1 /usr/bin/cargo build -Zbuild-std=std,panic_abort --lib --profile wasm --target {WASM} --locked\n\
          Then:\n    \
-         cargo xtask site --module target/{WASM}/wasm/tool_retries.wasm",
-        crate::wasm::SQLITE_FLAGS.join(" ")
+         cargo xtask site --module target/{WASM}/wasm/tool_retries.wasm"
     )
 }
 

@@ -13,31 +13,6 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use crate::tools::{self, CTools, WASM, say};
 
-/// SQLite's compile-time options for wasm32, after those of sqlite-wasm-rs.
-///
-/// The `-U` drop what the engine never calls, and so does `SQLITE_OMIT_JSON`, the one omission here that SQLite
-/// documents for the ready-made source: 15 KB of the gzipped module. The other `-D` give the defaults that the
-/// native build has, so that a setting which nobody makes is the same on both targets.
-pub const SQLITE_FLAGS: &[&str] = &[
-    "-USQLITE_ENABLE_BYTECODE_VTAB",
-    "-USQLITE_ENABLE_DBPAGE_VTAB",
-    "-USQLITE_ENABLE_DBSTAT_VTAB",
-    "-USQLITE_ENABLE_FTS5",
-    "-USQLITE_ENABLE_MATH_FUNCTIONS",
-    "-USQLITE_ENABLE_OFFSET_SQL_FUNC",
-    "-USQLITE_ENABLE_PREUPDATE_HOOK",
-    "-USQLITE_ENABLE_RTREE",
-    "-USQLITE_ENABLE_SESSION",
-    "-USQLITE_ENABLE_STMTVTAB",
-    "-USQLITE_ENABLE_UNKNOWN_SQL_FUNCTION",
-    "-USQLITE_ENABLE_UNLOCK_NOTIFY",
-    "-DSQLITE_DEFAULT_CACHE_SIZE=-2000",
-    "-DSQLITE_DEFAULT_FOREIGN_KEYS=1",
-    "-DSQLITE_DEFAULT_PAGE_SIZE=4096",
-    "-DSQLITE_OMIT_JSON",
-    "-DSQLITE_TEMP_STORE=1",
-];
-
 /// What rustc's wasm32 target emits, all of it in every browser for years. `--all-features` would let the
 /// optimiser use proposals that some browsers lack.
 const WASM_OPT_FLAGS: &[&str] = &[
@@ -70,7 +45,6 @@ pub fn cargo(c: &CTools) -> Result<Command> {
     command
         .env("CC_wasm32_unknown_unknown", &c.cc)
         .env("AR_wasm32_unknown_unknown", &c.ar)
-        .env("SQLITE_WASM_RS_FLAGS", SQLITE_FLAGS.join(" "))
         .env("CARGO_ENCODED_RUSTFLAGS", remapped_paths()?);
     Ok(command)
 }

@@ -240,7 +240,7 @@ impl VfsStore for Store {
         let Some(filename) = request.filename else {
             return Err(VfsError::new(
                 VfsErrorCode::CantOpen,
-                "the simulated disk has no anonymous files; set temp_store to MEMORY".into(),
+                "the simulated disk has no anonymous files: temporary tables and journals are kept in memory".into(),
             ));
         };
         let place = Place::of(filename.path())?;
