@@ -176,7 +176,7 @@ Options:
     impl Command {
         fn run(self) -> Result<(), Failure> {
             match self {
-                Self::Run(options) => run_all(&options),
+                Self::Run(options) => run_all(scenario::all(), &options, &mut io::stdout().lock()),
                 Self::List => list(),
                 Self::Show(scenario, options) => show(scenario, &options),
                 Self::Print(text) => Ok(io::stdout().write_all(text.as_bytes())?),
@@ -184,12 +184,15 @@ Options:
         }
     }
 
-    fn run_all(options: &Options) -> Result<(), Failure> {
+    fn run_all(
+        scenarios: &[Scenario],
+        options: &Options,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
         let fixture = read_fixture(options.fixture.as_deref())?;
-        let mut out = io::stdout().lock();
         let mut outcomes = Vec::new();
         let mut failed = Vec::new();
-        for scenario in scenario::all() {
+        for scenario in scenarios {
             if options
                 .group
                 .as_deref()
@@ -358,5 +361,63 @@ Options:
         beside.as_file().sync_all()?;
         beside.persist(&target)?;
         Ok(())
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// The first scenario with one check broken, or with none left.
+        fn planted(check: Option<Check>) -> Scenario {
+            thread_local! {
+                static CHECKS: std::cell::RefCell<Vec<Check>> = const { std::cell::RefCell::new(Vec::new()) };
+            }
+            CHECKS.set(check.into_iter().collect());
+            Scenario {
+                run: |fixture| {
+                    let mut outcome = (scenario::all()[0].run)(fixture)?;
+                    outcome.checks = CHECKS.with_borrow(Clone::clone);
+                    Ok(outcome)
+                },
+                ..scenario::all()[0]
+            }
+        }
+
+        fn failure(scenario: Scenario, output: &Path) -> (String, String) {
+            let options = Options {
+                output: Some(output.to_owned()),
+                ..Options::default()
+            };
+            let mut printed = Vec::new();
+            match run_all(&[scenario], &options, &mut printed) {
+                Err(Failure::Run(message)) => (message, String::from_utf8(printed).unwrap()),
+                _ => panic!("it did not fail"),
+            }
+        }
+
+        /// A broken check is named, nothing passes, and an older record stays as it was.
+        #[test]
+        fn a_broken_check_is_named_and_the_record_unharmed() {
+            let folder = tempfile::tempdir().unwrap();
+            let output = folder.path().join("results.json");
+            fs::write(&output, "precious").unwrap();
+            let broken = Check {
+                claim: "two and two".to_owned(),
+                expected: json::Value::from(4),
+                seen: json::Value::from(5),
+            };
+            for (check, expected) in [
+                (
+                    Some(broken),
+                    "naive_retry: check failed: two and two: expected 4, saw 5",
+                ),
+                (None, "naive_retry: it checks nothing"),
+            ] {
+                let (message, printed) = failure(planted(check), &output);
+                assert_eq!(message, expected);
+                assert!(printed.starts_with("naive_retry: ") && !printed.contains("PASS"));
+                assert_eq!(fs::read_to_string(&output).unwrap(), "precious");
+            }
+        }
     }
 }

@@ -249,3 +249,21 @@ fn a_placeholder_that_nothing_fills_is_refused() {
     );
     assert!(filled("{{title").is_err());
 }
+
+/// The article itself: every scenario stands in a table of its group, and what its tables call
+/// recorded is what `results.json` records (anything else does not render).
+#[test]
+fn the_article_agrees_with_the_record() {
+    let results = parse(include_str!("../results.json")).expect("the record parses");
+    let page = render(
+        include_str!("../www/index.html"),
+        include_str!("../article.md"),
+        &results,
+        &|id| Some(format!("evidence of {id}")),
+    )
+    .expect("the article renders");
+    for scenario in tool_retries::scenario::all() {
+        let row = format!("data-scenario=\"{}\"", scenario.id);
+        assert_eq!(page.matches(&row).count(), 1, "{}", scenario.id);
+    }
+}

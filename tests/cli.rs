@@ -82,6 +82,18 @@ fn what_cannot_be_written_is_named_and_nothing_is_lost() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
 }
 
+/// The new text is renamed into place: whoever holds the old file still reads the old text.
+#[test]
+fn the_record_is_replaced_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, held) = (folder.path().join("file"), folder.path().join("held"));
+    fs::write(&file, "older").unwrap();
+    fs::hard_link(&file, &held).unwrap();
+    assert!(run(&["--output", file.to_str().unwrap()]).status.success());
+    assert_eq!(fs::read_to_string(&held).unwrap(), "older");
+    assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
+}
+
 /// A link stays a link, and what it leads to is replaced.
 #[cfg(unix)]
 #[test]

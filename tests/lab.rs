@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{less_runtime, recorded, run_all};
+use tool_retries::json::Value;
 use tool_retries::report::{line, report};
 use tool_retries::scenario::Fixture;
 use tool_retries::scenario::find;
@@ -90,4 +91,19 @@ fn another_fixture_holds_too() {
         let outcome = (scenario.run)(&fixture).unwrap();
         assert!(outcome.passed(), "{}: {:?}", scenario.id, outcome.checks);
     }
+}
+
+/// An outcome has not passed when a check is broken, nor when it checks nothing.
+#[test]
+fn passing_takes_checks_and_all_of_them() {
+    let mut outcome = (find("naive_retry").unwrap().run)(&Fixture::committed()).unwrap();
+    let passed = |outcome: &tool_retries::scenario::Outcome| {
+        let report = report(&[("naive_retry", outcome.clone())]);
+        report.get("passed").and_then(Value::as_bool)
+    };
+    assert_eq!(passed(&outcome), Some(true));
+    outcome.checks[0].seen = Value::Null;
+    assert_eq!(passed(&outcome), Some(false));
+    outcome.checks.clear();
+    assert_eq!(passed(&outcome), Some(false));
 }

@@ -48,7 +48,10 @@ pub fn cargo(c: &CTools) -> Result<Command> {
     command
         .env("CC_wasm32_unknown_unknown", &c.cc)
         // 4 KB of the gzipped module.
-        .env("CFLAGS_wasm32_unknown_unknown", "-mllvm -inline-threshold=-1000")
+        .env(
+            "CFLAGS_wasm32_unknown_unknown",
+            "-mllvm -inline-threshold=-1000",
+        )
         .env("AR_wasm32_unknown_unknown", &c.ar)
         .env("CARGO_ENCODED_RUSTFLAGS", rustc_flags()?);
     Ok(command)

@@ -299,7 +299,7 @@ impl VfsStore for Store {
     fn delete_file(_: &(), path: &str, sync_directory: bool) -> VfsResult<()> {
         let place = Place::of(path)?;
         let mut state = place.disk.borrow_mut();
-        if !state.visible.get(&place.file).is_some() {
+        if state.visible.get(&place.file).is_none() {
             return Err(VfsError::new(
                 VfsErrorCode::IoDeleteNoEntry,
                 "there is no such file".into(),
