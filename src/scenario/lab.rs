@@ -9,7 +9,7 @@ use crate::sim::Point;
 use crate::sim::trace::What;
 use crate::tool::tickets::{AFTER_COMMIT, BEFORE_COMMIT, Ticket, TicketDesk, TicketError};
 
-use super::{Check, Fixture, Outcome, RunError, Stage, Table};
+use super::{Checks, Fixture, Outcome, RunError, Stage, Table};
 
 type Answer = Result<Ticket, TicketError>;
 
@@ -149,7 +149,8 @@ pub fn deleted_replay_record<S: Stage>(stage: &S, fixture: &Fixture) -> Result<O
         .observer
         .connection()
         .execute("DELETE FROM requests WHERE key = ?1", [key.as_str()])?;
-    lab.check("one replay record is deleted", 1_usize, deleted);
+    lab.checks
+        .check("one replay record is deleted", 1_usize, deleted);
     let again = lab.call(&agent, &fixture.payload(), Some(key))?;
     lab.answer(
         "the same key opens a second ticket",
@@ -200,7 +201,7 @@ struct Lab<'a, S: Stage> {
     stage: &'a S,
     observer: TicketDesk<S::Host>,
     calls: usize,
-    checks: Vec<Check>,
+    checks: Checks,
 }
 
 impl<'a, S: Stage> Lab<'a, S> {
@@ -213,7 +214,7 @@ impl<'a, S: Stage> Lab<'a, S> {
             stage,
             observer,
             calls: 0,
-            checks: Vec::new(),
+            checks: Checks::default(),
         })
     }
 
@@ -254,7 +255,8 @@ impl<'a, S: Stage> Lab<'a, S> {
     }
 
     fn answer(&mut self, claim: impl Into<String>, expected: Expected<'_>, seen: &Answer) {
-        self.check(claim, expected.to_json(), answer_to_json(seen));
+        self.checks
+            .check(claim, expected.to_json(), answer_to_json(seen));
     }
 
     /// Counts the rows of both tables against what is claimed.
@@ -273,24 +275,12 @@ impl<'a, S: Stage> Lab<'a, S> {
                 ("requests", Value::from(requests)),
             ])
         };
-        self.check(claim, rows(tickets, requests), rows(seen.0, seen.1));
+        self.checks
+            .check(claim, rows(tickets, requests), rows(seen.0, seen.1));
         Ok(Counts { tickets: seen.0 })
     }
 
-    fn check(
-        &mut self,
-        claim: impl Into<String>,
-        expected: impl Into<Value>,
-        seen: impl Into<Value>,
-    ) {
-        self.checks.push(Check {
-            claim: claim.into(),
-            expected: expected.into(),
-            seen: seen.into(),
-        });
-    }
-
-    fn outcome<const N: usize>(&self, values: [(&str, Value); N]) -> Result<Outcome, RunError> {
+    fn outcome<const N: usize>(&mut self, values: [(&str, Value); N]) -> Result<Outcome, RunError> {
         // The trace ends with the scenario; reading its last state is no part of it.
         let trace = self.stage.trace();
         let tables = ["tickets", "requests"]
@@ -299,7 +289,7 @@ impl<'a, S: Stage> Lab<'a, S> {
             .collect::<rusqlite::Result<_>>()?;
         Ok(Outcome {
             values: Value::object(values),
-            checks: self.checks.clone(),
+            checks: std::mem::take(&mut self.checks).into_vec(),
             tables,
             trace,
         })

@@ -9,7 +9,7 @@ mod outcome;
 mod stage;
 
 pub use fixture::{Fixture, FixtureError};
-pub use outcome::{Check, Outcome, Table};
+pub use outcome::{Check, Checks, Outcome, Table};
 pub use stage::{RunError, Stage};
 
 use crate::sim::World;

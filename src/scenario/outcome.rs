@@ -29,6 +29,31 @@ pub struct Check {
     pub seen: Value,
 }
 
+/// The assertions of a scenario in progress.
+#[derive(Debug, Default)]
+pub struct Checks(Vec<Check>);
+
+impl Checks {
+    /// Adds an assertion; it holds when `seen` is `expected`.
+    pub fn check(
+        &mut self,
+        claim: impl Into<String>,
+        expected: impl Into<Value>,
+        seen: impl Into<Value>,
+    ) {
+        self.0.push(Check {
+            claim: claim.into(),
+            expected: expected.into(),
+            seen: seen.into(),
+        });
+    }
+
+    /// The assertions, in the order in which they were made.
+    pub fn into_vec(self) -> Vec<Check> {
+        self.0
+    }
+}
+
 /// The rows of one table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
