@@ -65,8 +65,8 @@ pub enum RunError {
     Database(rusqlite::Error),
     /// A call that had to succeed for the scenario to go on did not.
     Call(TicketError),
-    /// A process died that no scenario kills.
-    Died,
+    /// A process died that no scenario kills, or waits for what never comes.
+    NoEnd,
 }
 
 impl fmt::Display for RunError {
@@ -75,7 +75,7 @@ impl fmt::Display for RunError {
             Self::World(error) => error.fmt(f),
             Self::Database(error) => write!(f, "database: {error}"),
             Self::Call(error) => write!(f, "a call failed that had to succeed: {error}"),
-            Self::Died => f.write_str("a process died that was not to die"),
+            Self::NoEnd => f.write_str("a process died or hangs that was to come to an end"),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Stage for World {
     }
 
     fn run<T>(&self, host: &Process, work: impl Future<Output = T>) -> Result<T, RunError> {
-        World::run(self, host, work)?.ok_or(RunError::Died)
+        World::run(self, host, work)?.ok_or(RunError::NoEnd)
     }
 
     fn run_together<T, F>(
@@ -132,7 +132,7 @@ impl Stage for World {
         }
         World::run_together(self, callers, &mut Script::default())?
             .into_iter()
-            .map(|result| result.ok_or(RunError::Died))
+            .map(|result| result.ok_or(RunError::NoEnd))
             .collect()
     }
 

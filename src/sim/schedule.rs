@@ -12,16 +12,18 @@ pub trait Chooser {
 
 /// The choices of one run, in order: at each step with at least two movers, the index taken.
 ///
-/// Printed as a token that replays the run: one base-36 digit a choice, trailing zeros left off,
-/// `-` for none. So the fair schedule, which always lets the longest waiting move, is `-`.
+/// Printed as a token that replays the run: one base-36 digit a choice, `_` and two digits for a
+/// choice of 36 or more, trailing zeros left off, `-` for none. So the fair schedule, which always lets the longest waiting move, is `-`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schedule {
-    choices: Vec<u8>,
+    choices: Vec<u16>,
 }
 
+const BASE: u16 = 36;
+
 impl Schedule {
-    /// The most movers that one choice can tell apart: one base-36 digit.
-    pub const MAX_MOVERS: usize = 36;
+    /// The most movers that one choice can tell apart: two base-36 digits.
+    pub const MAX_MOVERS: usize = 36 * 36;
 
     /// Adds a choice.
     ///
@@ -29,8 +31,8 @@ impl Schedule {
     ///
     /// If `choice` is not below [`Schedule::MAX_MOVERS`].
     pub(super) fn push(&mut self, choice: usize) {
-        assert!(choice < Self::MAX_MOVERS, "a choice is one base-36 digit");
-        self.choices.push(choice as u8);
+        assert!(choice < Self::MAX_MOVERS, "a choice has two base-36 digits");
+        self.choices.push(choice as u16);
     }
 }
 
@@ -45,8 +47,12 @@ impl fmt::Display for Schedule {
             return f.write_str("-");
         }
         for &choice in &self.choices[..told] {
-            let digit = char::from_digit(u32::from(choice), 36).ok_or(fmt::Error)?;
-            write!(f, "{digit}")?;
+            let digit = |value: u16| char::from_digit(value.into(), BASE.into()).ok_or(fmt::Error);
+            if choice < BASE {
+                write!(f, "{}", digit(choice)?)?;
+            } else {
+                write!(f, "_{}{}", digit(choice / BASE)?, digit(choice % BASE)?)?;
+            }
         }
         Ok(())
     }
@@ -80,20 +86,28 @@ impl FromStr for Schedule {
         if token == "-" {
             return Ok(Self::default());
         }
-        let choices = token
-            .chars()
-            .enumerate()
-            .map(|(index, found)| {
-                found
-                    .to_digit(36)
-                    .filter(|_| !found.is_ascii_uppercase())
-                    .map(|digit| digit as u8)
-                    .ok_or(TokenError {
-                        position: index + 1,
-                        found,
-                    })
-            })
-            .collect::<Result<_, _>>()?;
+        let mut characters = token.chars().enumerate();
+        let mut choices = Vec::new();
+        while let Some((index, found)) = characters.next() {
+            let digit = |(index, found): (usize, char)| {
+                let value = found.to_digit(36).filter(|_| !found.is_ascii_uppercase());
+                value.map(|value| value as u16).ok_or(TokenError {
+                    position: index + 1,
+                    found,
+                })
+            };
+            choices.push(if found == '_' {
+                let cut_short = TokenError {
+                    position: index + 1,
+                    found,
+                };
+                let high = characters.next().ok_or(cut_short.clone())?;
+                let low = characters.next().ok_or(cut_short)?;
+                digit(high)? * BASE + digit(low)?
+            } else {
+                digit((index, found))?
+            });
+        }
         Ok(Self { choices })
     }
 }
@@ -102,7 +116,7 @@ impl FromStr for Schedule {
 /// schedule.
 #[derive(Debug, Default)]
 pub struct Script {
-    choices: std::vec::IntoIter<u8>,
+    choices: std::vec::IntoIter<u16>,
 }
 
 impl Script {
@@ -159,6 +173,7 @@ mod tests {
             (&[][..], "-"),
             (&[0, 0], "-"),
             (&[0, 3, 0, 35, 0, 0], "030z"),
+            (&[36, 1, 1295, 99], "_101_zz_2r"),
         ] {
             assert_eq!(schedule(choices).to_string(), token);
             let mut script = Script::new(token.parse().unwrap());
@@ -171,6 +186,9 @@ mod tests {
     fn nonsense_is_named() {
         let error = "01!".parse::<Schedule>().unwrap_err();
         assert_eq!((error.position, error.found), (3, '!'));
-        assert_eq!("A".parse::<Schedule>().unwrap_err().position, 1);
+        for (token, position) in [("A", 1), ("0_", 2), ("0_1", 2), ("_1!", 3)] {
+            let error = token.parse::<Schedule>().unwrap_err();
+            assert_eq!(error.position, position, "{token}");
+        }
     }
 }

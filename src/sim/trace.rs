@@ -59,6 +59,20 @@ pub enum What {
         /// The level held after.
         held: LockLevel,
     },
+    /// The process sleeps.
+    Sleeps {
+        /// When it wakes, on the virtual clock.
+        until: Duration,
+    },
+    /// A line that the process prints.
+    Printed(String),
+    /// A message between two processes.
+    Message {
+        /// Who gets it.
+        to: Rc<str>,
+        /// What becomes of it.
+        fate: Fate,
+    },
     /// SQLITE_BUSY: the caller begins to wait for a lock.
     Waits,
     /// A wait for a lock is over.
@@ -81,6 +95,27 @@ pub enum What {
     Killed,
     /// The power failed: every process died, and what was not durable was put at risk.
     PowerLost(Loss),
+}
+
+/// What becomes of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives.
+    Arrives,
+    /// It never arrives.
+    Lost,
+    /// The receiver's machine refuses it at once.
+    Refused,
+}
+
+impl Fate {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Arrives => "arrives",
+            Self::Lost => "is lost",
+            Self::Refused => "is refused",
+        }
+    }
 }
 
 /// An operation that changes the disk.
@@ -147,6 +182,17 @@ impl Event {
                     ("from", Value::from(lock_name(*from))),
                     ("to", Value::from(lock_name(*to))),
                     ("held", Value::from(lock_name(*held))),
+                ],
+            ),
+            What::Sleeps { until } => {
+                add("sleeps", vec![("until_ms", Value::from(millis(*until)))]);
+            }
+            What::Printed(line) => add("printed", vec![("line", Value::from(line.as_str()))]),
+            What::Message { to, fate } => add(
+                "message",
+                vec![
+                    ("to", Value::from(&**to)),
+                    ("fate", Value::from(fate.name())),
                 ],
             ),
             What::Waits => add("waits", vec![]),
@@ -228,6 +274,9 @@ impl fmt::Display for What {
                     write!(f, "lock on {file}: {from} to {to} refused, holds {held}")
                 }
             }
+            What::Sleeps { until } => write!(f, "sleeps until {} ms", millis(*until)),
+            What::Printed(line) => write!(f, "prints {line}"),
+            What::Message { to, fate } => write!(f, "its message to {to} {}", fate.name()),
             What::Waits => f.write_str("SQLITE_BUSY: waits for the lock"),
             What::Waited { waited } => write!(f, "waited {} ms for the lock", millis(*waited)),
             What::Disk {

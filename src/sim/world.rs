@@ -121,7 +121,7 @@ impl World {
             world: self.clone(),
             id: self.0.disk.start_process(Rc::clone(&name)),
             name,
-            parked: Cell::new(Parked::Ready),
+            wakes: Cell::default(),
             visits: RefCell::default(),
         }))
     }
@@ -168,7 +168,8 @@ impl World {
         self.0.schedule.borrow().clone()
     }
 
-    /// Runs one process alone until its work is done. `None` when the process died.
+    /// Runs one process alone until its work is done. `None` when the process died, or waits for
+    /// what never comes.
     ///
     /// # Errors
     ///
@@ -183,8 +184,8 @@ impl World {
     }
 
     /// Runs processes together until each is done or dead, one moving at a time, as `chooser`
-    /// decides. Results come in the order of `work`; `None` for a process that died. Work that
-    /// awaits anything but this world's [`Host`] is polled again at every turn.
+    /// decides. Results come in the order of `work`; `None` for a process that died, or waits for
+    /// what never comes.
     ///
     /// # Errors
     ///
@@ -214,8 +215,11 @@ impl World {
         Ok(results.into_iter().map(RefCell::into_inner).collect())
     }
 
-    /// Lets one task after the other move until none is left.
+    /// Lets one task after the other move until none can.
     fn drive(&self, mut tasks: Vec<Task<'_>>, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
+        for task in &tasks {
+            task.process.0.wakes.set(Wakes::now());
+        }
         let clock = &self.0.recorder.clock;
         for _ in 0..MAX_MOVES {
             tasks.retain(|task| task.process.is_alive());
@@ -234,7 +238,7 @@ impl World {
             // Taken out and put back last, so that the longest waiting stand first.
             let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
             clock.advance(MOVE_TAKES);
-            task.process.0.parked.set(Parked::Ready);
+            task.process.0.wakes.set(Wakes::default());
             let mut context = Context::from_waker(Waker::noop());
             if task.work.as_mut().poll(&mut context).is_pending() {
                 tasks.push(task);
@@ -287,15 +291,34 @@ struct ProcessInner {
     world: World,
     id: ProcessId,
     name: Rc<str>,
-    parked: Cell<Parked>,
+    wakes: Cell<Wakes>,
     visits: RefCell<Vec<(Point, u32)>>,
 }
 
-/// Where a process stands between two moves.
-#[derive(Debug, Clone, Copy)]
-enum Parked {
-    Ready,
-    WaitsForLock { deadline: Duration },
+/// What lets a process move again. Each pending future of its work adds its own; one that adds
+/// nothing never moves by itself.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wakes {
+    now: bool,
+    at: Option<Duration>,
+    when_lock_is_free: bool,
+}
+
+impl Wakes {
+    fn now() -> Self {
+        Self {
+            now: true,
+            ..Self::default()
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            now: self.now || other.now,
+            at: self.at.into_iter().chain(other.at).min(),
+            when_lock_is_free: self.when_lock_is_free || other.when_lock_is_free,
+        }
+    }
 }
 
 impl Process {
@@ -329,20 +352,42 @@ impl Process {
     }
 
     fn can_move(&self) -> bool {
-        match self.0.parked.get() {
-            Parked::Ready => true,
-            Parked::WaitsForLock { deadline } => {
-                let world = &self.0.world.0;
-                world.recorder.clock.now() >= deadline || world.disk.lock_is_free(self.0.id)
-            }
-        }
+        self.is_true(self.0.wakes.get())
+    }
+
+    fn is_true(&self, wakes: Wakes) -> bool {
+        wakes.now
+            || wakes.at.is_some_and(|then| self.now() >= then)
+            || (wakes.when_lock_is_free && self.0.world.0.disk.lock_is_free(self.0.id))
     }
 
     fn wakes_at(&self) -> Option<Duration> {
-        match self.0.parked.get() {
-            Parked::Ready => None,
-            Parked::WaitsForLock { deadline } => Some(deadline),
-        }
+        self.0.wakes.get().at
+    }
+
+    /// Lets the others move until `until` has come, on the virtual clock.
+    pub async fn sleep_until(&self, until: Duration) {
+        self.record(What::Sleeps { until });
+        self.pause(Wakes {
+            at: Some(until),
+            ..Wakes::default()
+        })
+        .await;
+    }
+
+    /// Stops until one of `wakes` comes true.
+    async fn pause(&self, wakes: Wakes) {
+        let mut passed = false;
+        std::future::poll_fn(|_| {
+            // Another part of the same process may have woken it: look whether this one may go on.
+            if passed && self.is_true(wakes) {
+                return Poll::Ready(());
+            }
+            passed = true;
+            self.0.wakes.set(self.0.wakes.get().and(wakes));
+            Poll::Pending
+        })
+        .await;
     }
 
     /// The strike placed for this visit to `point`, taken off its list.
@@ -371,7 +416,7 @@ impl Process {
 impl Host for Process {
     async fn reach(&self, point: Point) -> Result<(), Struck> {
         self.record(What::Reached(point));
-        NextMove::default().await;
+        self.pause(Wakes::now()).await;
         match self.struck(point) {
             None => Ok(()),
             Some(Strike::Fail) => {
@@ -396,28 +441,14 @@ impl Host for Process {
     async fn lock_freed(&self, deadline: Duration) {
         let began = self.now();
         self.record(What::Waits);
-        self.0.parked.set(Parked::WaitsForLock { deadline });
-        NextMove::default().await;
+        self.pause(Wakes {
+            at: Some(deadline),
+            when_lock_is_free: true,
+            ..Wakes::default()
+        })
+        .await;
         self.record(What::Waited {
             waited: self.now() - began,
         });
-    }
-}
-
-/// Lets the world choose who moves, once.
-#[derive(Default)]
-struct NextMove {
-    chosen: bool,
-}
-
-impl Future for NextMove {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.chosen {
-            return Poll::Ready(());
-        }
-        self.chosen = true;
-        Poll::Pending
     }
 }
