@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::digest::sha256_hex;
+use crate::json::Value;
+
 /// An idempotency key: one key means one intention, through every retry of it.
 ///
 /// The caller makes it when it accepts the operation and stores it before dispatch. The key names
@@ -62,6 +65,29 @@ impl OperationKey {
     }
 }
 
+/// The key of an action: what an agent run does with one tool and these arguments, however often it
+/// is attempted. A new run gets a new key.
+///
+/// 64 hex digits: the SHA-256 of the compact array `[run, tool, arguments]`. A canonical array can be
+/// read back, so different actions have different texts. What counts as different follows
+/// [`Value`]: the order of members does not matter, `1` and `1.0` differ while `1.0` and `1e0` are
+/// one float, and text is compared by code point, so that composed and decomposed accents differ.
+pub fn action_key(run: &str, tool: &str, arguments: &Value) -> OperationKey {
+    let action = Value::from(vec![run.into(), tool.into(), arguments.clone()]);
+    OperationKey(sha256_hex(&action.compact()))
+}
+
+/// The key of an action as the lesson publishes it: the first 16 hex digits of the SHA-256 of
+/// `run|tool|arguments`, the arguments in spaced form.
+///
+/// Kept for its known answer. A `|` inside a part moves the border between parts: run `r|x` with
+/// tool `t` and run `r` with tool `x|t` share one key. [`action_key`] has no such pairs.
+pub fn published_action_key(run: &str, tool: &str, arguments: &Value) -> OperationKey {
+    let mut digest = sha256_hex(&format!("{run}|{tool}|{}", arguments.spaced()));
+    digest.truncate(16);
+    OperationKey(digest)
+}
+
 impl fmt::Display for OperationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -71,6 +97,56 @@ impl fmt::Display for OperationKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn arguments(text: &str) -> Value {
+        crate::json::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_published_key_is_the_published_one() {
+        let arguments = arguments(r#"{"order_id": "A-7", "amount": 49.0}"#);
+        let key = published_action_key("run-42", "issue_refund", &arguments);
+        assert_eq!(key.as_str(), "91329aaacb7155b3");
+    }
+
+    #[test]
+    fn parts_cannot_be_moved_across_a_border() {
+        let none = arguments("{}");
+        assert_eq!(
+            published_action_key("r|x", "t", &none),
+            published_action_key("r", "x|t", &none)
+        );
+        for [one, other] in [
+            [("r|x", "t"), ("r", "x|t")],
+            [("r\",\"x", "t"), ("r", "x\",\"t")],
+            [("", "rt"), ("r", "t")],
+            [("r", "t"), ("t", "r")],
+        ] {
+            assert_ne!(
+                action_key(one.0, one.1, &none),
+                action_key(other.0, other.1, &none),
+                "{one:?} {other:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_action() {
+        for (one, other, same) in [
+            (r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1}"#, true),
+            (r#"{"a": 1.0}"#, r#"{"a": 1e0}"#, true),
+            (r#"{"a": 1}"#, r#"{"a": 1.0}"#, false),
+            (r#"{"a": "\u00e9"}"#, r#"{"a": "é"}"#, true),
+            (r#"{"a": "\u00e9"}"#, r#"{"a": "e\u0301"}"#, false),
+            (r#"{"a": "1"}"#, r#"{"a": 1}"#, false),
+            (r#"{}"#, r#"{"a": null}"#, false),
+        ] {
+            for derive in [action_key, published_action_key] {
+                let key = |text: &str| derive("run", "tool", &arguments(text));
+                assert_eq!(key(one) == key(other), same, "{one} {other}");
+            }
+        }
+    }
 
     #[test]
     fn limits_are_in_characters() {

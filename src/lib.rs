@@ -5,7 +5,8 @@
 //! | room | what lives there | never |
 //! | --- | --- | --- |
 //! | [`json`] | strict parsing and the one canonical printer | a second printer elsewhere |
-//! | [`key`] | operation keys | randomness |
+//! | [`digest`] | SHA-256 in hex | anything secret |
+//! | [`key`] | operation keys: the caller's intent, or derived from an action | randomness |
 //! | [`sim`] | the world: clock, random numbers, trace, schedule, disk | the name of a scenario or tool |
 //! | [`tool`] | the tools under test | faults of their own |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
@@ -19,6 +20,7 @@
 
 #[cfg(not(target_family = "wasm"))]
 pub mod article;
+pub mod digest;
 pub mod evidence;
 pub mod json;
 pub mod key;

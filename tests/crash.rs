@@ -5,7 +5,8 @@ use tool_retries::json::Value;
 use tool_retries::key::OperationKey;
 use tool_retries::sim::disk::{DiskStrike, Loss};
 use tool_retries::sim::{Process, Strike, World};
-use tool_retries::tool::tickets::{AFTER_COMMIT, Ticket, TicketDesk, TicketError};
+use tool_retries::tool::tickets::{Ticket, TicketDesk};
+use tool_retries::tool::{AFTER_COMMIT, ToolError};
 
 type Desk = TicketDesk<Process>;
 
@@ -44,12 +45,12 @@ fn key() -> OperationKey {
 }
 
 /// The tool as it is.
-async fn one_transaction(desk: &Desk) -> Result<Ticket, TicketError> {
+async fn one_transaction(desk: &Desk) -> Result<Ticket, ToolError> {
     desk.create_ticket(&payload(), Some(&key())).await
 }
 
 /// The planted fault: the ticket commits before its record.
-async fn two_transactions(desk: &Desk) -> Result<Ticket, TicketError> {
+async fn two_transactions(desk: &Desk) -> Result<Ticket, ToolError> {
     let known = desk
         .connection()
         .query_row(
@@ -70,7 +71,7 @@ async fn two_transactions(desk: &Desk) -> Result<Ticket, TicketError> {
 }
 
 /// The tool with the weaker setting.
-async fn synchronous_full(desk: &Desk) -> Result<Ticket, TicketError> {
+async fn synchronous_full(desk: &Desk) -> Result<Ticket, ToolError> {
     desk.connection()
         .execute_batch("PRAGMA synchronous = FULL")?;
     one_transaction(desk).await
@@ -102,7 +103,7 @@ fn world_with_tables() -> World {
 }
 
 /// How many disk operations an undisturbed call takes.
-fn operations(call: impl AsyncFn(&Desk) -> Result<Ticket, TicketError>) -> u64 {
+fn operations(call: impl AsyncFn(&Desk) -> Result<Ticket, ToolError>) -> u64 {
     let world = world_with_tables();
     let (process, desk) = enter(&world);
     let before = world.disk_operations();
@@ -122,7 +123,7 @@ enum Place {
 }
 
 /// Every place of a call.
-fn places(call: impl AsyncFn(&Desk) -> Result<Ticket, TicketError>) -> Vec<Place> {
+fn places(call: impl AsyncFn(&Desk) -> Result<Ticket, ToolError>) -> Vec<Place> {
     (1..=operations(call))
         .map(Place::Before)
         .chain([Place::AfterCommit, Place::AfterAnswer])
@@ -131,7 +132,7 @@ fn places(call: impl AsyncFn(&Desk) -> Result<Ticket, TicketError>) -> Vec<Place
 
 /// Calls once with a strike at `place`, and leaves what a restarted process finds.
 fn crash(
-    call: impl AsyncFn(&Desk) -> Result<Ticket, TicketError>,
+    call: impl AsyncFn(&Desk) -> Result<Ticket, ToolError>,
     place: Place,
     strike: DiskStrike,
 ) -> (World, Option<Ticket>) {
@@ -177,7 +178,7 @@ fn rows(desk: &Desk) -> (i64, i64) {
 }
 
 fn recover_and_retry(
-    call: impl AsyncFn(&Desk) -> Result<Ticket, TicketError>,
+    call: impl AsyncFn(&Desk) -> Result<Ticket, ToolError>,
     world: &World,
     first: Option<Ticket>,
 ) -> Aftermath {
@@ -202,7 +203,7 @@ fn strikes() -> Vec<DiskStrike> {
 }
 
 fn sweep(
-    call: impl AsyncFn(&Desk) -> Result<Ticket, TicketError> + Copy,
+    call: impl AsyncFn(&Desk) -> Result<Ticket, ToolError> + Copy,
 ) -> Vec<(Place, DiskStrike, Aftermath)> {
     let mut found = Vec::new();
     for strike in strikes() {

@@ -15,7 +15,8 @@ use tool_retries::json::Value;
 use tool_retries::key::OperationKey;
 use tool_retries::scenario::{Fixture, Outcome, RunError, lab};
 use tool_retries::sim::{Host, Point, Strike, Struck, World};
-use tool_retries::tool::tickets::{POINTS, TicketDesk};
+use tool_retries::tool::POINTS;
+use tool_retries::tool::tickets::TicketDesk;
 
 /// The very scenarios, on real files; the eight callers are eight OS threads.
 #[test]

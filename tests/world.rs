@@ -12,13 +12,13 @@ use tool_retries::key::OperationKey;
 use tool_retries::sim::disk::Loss;
 use tool_retries::sim::trace::What;
 use tool_retries::sim::{Chooser, Process, Script, Seeded, Strike, World, WorldError};
-use tool_retries::tool::tickets::{
-    AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, LOCK_WAIT_LIMIT, Ticket, TicketDesk,
-    TicketError,
+use tool_retries::tool::tickets::{Ticket, TicketDesk};
+use tool_retries::tool::{
+    AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, LOCK_WAIT_LIMIT, ToolError,
 };
 
 type Desk = TicketDesk<Process>;
-type Call<'a> = Pin<Box<dyn Future<Output = Result<Ticket, TicketError>> + 'a>>;
+type Call<'a> = Pin<Box<dyn Future<Output = Result<Ticket, ToolError>> + 'a>>;
 
 fn payload() -> Value {
     Value::object([("title", Value::from("world"))])
@@ -122,7 +122,7 @@ fn waiting_for_a_writer_ends() {
         .run(caller.host(), caller.create_ticket(&payload(), None))
         .unwrap()
         .unwrap();
-    let Err(TicketError::Database(error)) = answer else {
+    let Err(ToolError::Database(error)) = answer else {
         panic!("{answer:?}");
     };
     assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
@@ -211,7 +211,7 @@ fn a_strike_falls_at_its_visit_only() {
             .unwrap()
     };
     assert!(call().is_ok());
-    assert!(matches!(call(), Err(TicketError::TimedOut)));
+    assert!(matches!(call(), Err(ToolError::TimedOut)));
     assert!(call().is_ok());
     assert_eq!(rows(&desk), (3, 0));
 }

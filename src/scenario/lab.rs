@@ -7,11 +7,12 @@ use crate::json::Value;
 use crate::key::OperationKey;
 use crate::sim::Point;
 use crate::sim::trace::What;
-use crate::tool::tickets::{AFTER_COMMIT, BEFORE_COMMIT, Ticket, TicketDesk, TicketError};
+use crate::tool::tickets::{Ticket, TicketDesk};
+use crate::tool::{AFTER_COMMIT, BEFORE_COMMIT, ToolError};
 
 use super::{Checks, Fixture, Outcome, RunError, Stage, Table};
 
-type Answer = Result<Ticket, TicketError>;
+type Answer = Result<Ticket, ToolError>;
 
 /// Without a key the second call opens a second ticket.
 pub fn naive_retry<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
@@ -51,7 +52,7 @@ pub fn changed_payload<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome
     let (agent, _) = lab.retried_with_stable_key(fixture)?;
     let key = fixture.operation_key();
     let changed = lab.call(&agent, &fixture.changed_payload(), Some(key))?;
-    let rejected = matches!(changed, Err(TicketError::PayloadConflict { .. }));
+    let rejected = matches!(changed, Err(ToolError::PayloadConflict { .. }));
     lab.answer(
         "the changed payload is refused",
         Expected::Conflict(key),
@@ -173,9 +174,9 @@ impl Expected<'_> {
     fn to_json(&self) -> Value {
         let answer = match self {
             Self::Ticket(id) => Ok(Ticket { id: *id }),
-            Self::TimedOut => Err(TicketError::TimedOut),
-            Self::Interrupted(point) => Err(TicketError::Interrupted(*point)),
-            Self::Conflict(key) => Err(TicketError::PayloadConflict {
+            Self::TimedOut => Err(ToolError::TimedOut),
+            Self::Interrupted(point) => Err(ToolError::Interrupted(*point)),
+            Self::Conflict(key) => Err(ToolError::PayloadConflict {
                 key: (*key).clone(),
             }),
         };

@@ -1,7 +1,7 @@
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use sha2::{Digest, Sha256};
 
+use crate::digest::{hex, sha256_hex};
 use crate::json::{Finite, Value};
 use crate::sim::trace::Trace;
 
@@ -148,17 +148,4 @@ fn to_value(cell: ValueRef<'_>) -> Value {
         ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => Value::from(hex(bytes)),
     }
-}
-
-fn sha256_hex(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::sim::trace::{Trace, What};
 use crate::sim::{Host, Point, Process, Script, Strike, World, WorldError};
-use crate::tool::tickets::TicketError;
+use crate::tool::ToolError;
 
 /// The file that every process of a scenario opens.
 const DATABASE: &str = "tickets.db";
@@ -64,7 +64,7 @@ pub enum RunError {
     /// SQLite refused outside the tool.
     Database(rusqlite::Error),
     /// A call that had to succeed for the scenario to go on did not.
-    Call(TicketError),
+    Call(ToolError),
     /// A process died that no scenario kills, or waits for what never comes.
     NoEnd,
 }
@@ -94,8 +94,8 @@ impl From<rusqlite::Error> for RunError {
     }
 }
 
-impl From<TicketError> for RunError {
-    fn from(error: TicketError) -> Self {
+impl From<ToolError> for RunError {
+    fn from(error: ToolError) -> Self {
         Self::Call(error)
     }
 }

@@ -3,4 +3,22 @@
 //! A tool has no faults of its own. It passes named points of its [`Host`](crate::sim::Host), and
 //! whoever runs it may strike there.
 
+pub mod refunds;
+mod replay;
 pub mod tickets;
+
+pub use replay::{LOCK_WAIT_LIMIT, ToolError};
+
+use crate::sim::Point;
+
+/// Before the transaction begins.
+pub const BEFORE_BEGIN: Point = Point("before_begin");
+/// The write lock is held, nothing is read or written yet.
+pub const AFTER_BEGIN: Point = Point("after_begin");
+/// The effect is written, its replay record is not.
+pub const BEFORE_COMMIT: Point = Point("before_commit");
+/// The transaction is durable and the answer has not left.
+pub const AFTER_COMMIT: Point = Point("after_commit");
+
+/// Every point that a call can pass, in order.
+pub const POINTS: [Point; 4] = [BEFORE_BEGIN, AFTER_BEGIN, BEFORE_COMMIT, AFTER_COMMIT];
