@@ -1,5 +1,5 @@
 //! The world a scenario runs in: clock, random numbers, trace, callers under a schedule, and a
-//! disk that can fail.
+//! network and a disk that can fail.
 //!
 //! Start reading at [`World`]. A world is single-threaded and shares nothing with another world,
 //! so tests run in parallel, each on its own. Nothing here knows a scenario or a tool.
@@ -7,6 +7,7 @@
 mod clock;
 pub mod disk;
 mod host;
+mod network;
 mod omitted;
 mod rng;
 mod schedule;
@@ -15,6 +16,7 @@ mod world;
 
 pub use clock::Clock;
 pub use host::{Host, Point, Struck};
+pub use network::{Network, NetworkError, Verdict};
 pub use rng::Rng;
 pub use schedule::{Chooser, Schedule, Script, Seeded, TokenError};
 pub use world::{MAX_MOVES, MOVE_TAKES, Process, Strike, World, WorldError};

@@ -32,6 +32,8 @@ struct Inner {
     disk: Disk,
     rules: RefCell<Vec<Rule>>,
     schedule: RefCell<Schedule>,
+    /// Whose work is being polled. A service polled within it wakes it, not itself.
+    moving: RefCell<Option<Process>>,
 }
 
 /// A fault placed at a visit to a point.
@@ -111,6 +113,7 @@ impl World {
             recorder,
             rules: RefCell::default(),
             schedule: RefCell::default(),
+            moving: RefCell::default(),
         }))
     }
 
@@ -239,8 +242,13 @@ impl World {
             let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
             clock.advance(MOVE_TAKES);
             task.process.0.wakes.set(Wakes::default());
-            let mut context = Context::from_waker(Waker::noop());
-            if task.work.as_mut().poll(&mut context).is_pending() {
+            self.0.moving.replace(Some(task.process.clone()));
+            let polled = task
+                .work
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            self.0.moving.take();
+            if polled.is_pending() {
                 tasks.push(task);
             }
         }
@@ -301,7 +309,8 @@ struct ProcessInner {
 struct Wakes {
     now: bool,
     at: Option<Duration>,
-    when_lock_is_free: bool,
+    /// The lock that this process was last refused.
+    when_lock_is_free: Option<ProcessId>,
 }
 
 impl Wakes {
@@ -316,7 +325,7 @@ impl Wakes {
         Self {
             now: self.now || other.now,
             at: self.at.into_iter().chain(other.at).min(),
-            when_lock_is_free: self.when_lock_is_free || other.when_lock_is_free,
+            when_lock_is_free: self.when_lock_is_free.or(other.when_lock_is_free),
         }
     }
 }
@@ -358,7 +367,9 @@ impl Process {
     fn is_true(&self, wakes: Wakes) -> bool {
         wakes.now
             || wakes.at.is_some_and(|then| self.now() >= then)
-            || (wakes.when_lock_is_free && self.0.world.0.disk.lock_is_free(self.0.id))
+            || wakes
+                .when_lock_is_free
+                .is_some_and(|process| self.0.world.0.disk.lock_is_free(process))
     }
 
     fn wakes_at(&self) -> Option<Duration> {
@@ -375,6 +386,21 @@ impl Process {
         .await;
     }
 
+    /// Lets the schedule choose who moves.
+    pub(super) async fn let_others_move(&self) {
+        self.pause(Wakes::now()).await;
+    }
+
+    /// Waits for what never comes.
+    pub(super) async fn hang<T>(&self) -> T {
+        std::future::pending().await
+    }
+
+    /// The process's name.
+    pub fn name(&self) -> Rc<str> {
+        Rc::clone(&self.0.name)
+    }
+
     /// Stops until one of `wakes` comes true.
     async fn pause(&self, wakes: Wakes) {
         let mut passed = false;
@@ -384,7 +410,10 @@ impl Process {
                 return Poll::Ready(());
             }
             passed = true;
-            self.0.wakes.set(self.0.wakes.get().and(wakes));
+            if let Some(moving) = &*self.0.world.0.moving.borrow() {
+                let wakers = &moving.0.wakes;
+                wakers.set(wakers.get().and(wakes));
+            }
             Poll::Pending
         })
         .await;
@@ -416,7 +445,7 @@ impl Process {
 impl Host for Process {
     async fn reach(&self, point: Point) -> Result<(), Struck> {
         self.record(What::Reached(point));
-        self.pause(Wakes::now()).await;
+        self.let_others_move().await;
         match self.struck(point) {
             None => Ok(()),
             Some(Strike::Fail) => {
@@ -425,11 +454,11 @@ impl Host for Process {
             }
             Some(Strike::Kill) => {
                 self.kill();
-                std::future::pending().await
+                self.hang().await
             }
             Some(Strike::PowerCut(loss)) => {
                 self.0.world.cut_power(loss);
-                std::future::pending().await
+                self.hang().await
             }
         }
     }
@@ -443,7 +472,7 @@ impl Host for Process {
         self.record(What::Waits);
         self.pause(Wakes {
             at: Some(deadline),
-            when_lock_is_free: true,
+            when_lock_is_free: Some(self.0.id),
             ..Wakes::default()
         })
         .await;
