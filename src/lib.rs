@@ -9,6 +9,7 @@
 //! | [`key`] | operation keys: the caller's intent, or derived from an action | randomness |
 //! | [`sim`] | the world: clock, random numbers, trace, schedule, disk | the name of a scenario or tool |
 //! | [`tool`] | the tools under test | faults of their own |
+//! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
 //! | [`report`] | `results.json` | computing anything |
 //! | [`evidence`] | one outcome to HTML, the same in the build and in the page | the DOM |
@@ -20,6 +21,7 @@
 
 #[cfg(not(target_family = "wasm"))]
 pub mod article;
+pub mod client;
 pub mod digest;
 pub mod evidence;
 pub mod json;

@@ -292,6 +292,7 @@ impl<'a, S: Stage> Lab<'a, S> {
             values: Value::object(values),
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables,
+            plots: Vec::new(),
             trace,
         })
     }

@@ -3,13 +3,17 @@
 //! A scenario is ordinary code over a [`Stage`]: it lets callers call a tool, places faults, and
 //! checks what is left and what came back. [`all`] is the registry, one entry a row of the article.
 
+mod agent;
+mod breaker;
 mod fixture;
 pub mod lab;
 mod outcome;
+mod refunds;
+mod retries;
 mod stage;
 
 pub use fixture::{Fixture, FixtureError};
-pub use outcome::{Check, Checks, Outcome, Table};
+pub use outcome::{Check, Checks, Outcome, Plot, Table};
 pub use stage::{RunError, Stage};
 
 use crate::sim::World;
@@ -47,6 +51,50 @@ const ALL: &[Scenario] = registry! {
     concurrent_same_key = "eight callers at once with one key",
     new_key_same_payload = "two keys, one payload",
     deleted_replay_record = "the replay record is deleted, then the same key again",
+    }
+    refunds {
+    refund_without_key = "no key, the connection breaks after the refund, retried",
+    refund_with_action_key = "one key for the action, retried",
+    refund_key_per_attempt = "a new key for each attempt",
+    refund_key_recorded_after_crash = "the key is recorded apart, the service crashes between",
+    refund_key_recorded_with_effect = "the same crash, refund and key in one transaction",
+    }
+    retries {
+    retry_only_retryable = "each kind of failure, three attempts at most",
+    backoff_without_jitter = "five delays, not randomised",
+    backoff_full_jitter = "five delays with full jitter",
+    backoff_equal_jitter = "five delays with equal jitter",
+    backoff_decorrelated_jitter = "five delays with decorrelated jitter",
+    retry_after_seconds = "the server asks for two seconds",
+    retry_after_date = "the server asks to wait until a date",
+    retry_after_over_cap = "the server asks for an hour",
+    retry_after_unreadable = "the server asks for something unreadable",
+    attempts_capped = "the service stays down, three attempts at most",
+    total_time_capped = "the service stays down, two seconds at most",
+    three_layers_multiply = "three layers, each with three attempts",
+    one_layer_retries = "one layer with three attempts",
+    call_without_timeout_hangs = "a lost request, no timeout",
+    call_with_timeout_returns = "a lost request, a timeout of one second",
+    lockstep_stampede = "100 clients back off without jitter",
+    jitter_spreads_load = "100 clients back off with full jitter",
+    }
+    breaker {
+    breaker_opens = "four calls to a dead service",
+    breaker_half_open_success_closes = "the trial after the cool-down succeeds",
+    breaker_half_open_failure_reopens = "the trial after the cool-down fails",
+    breaker_success_resets_count = "failure, success, failure",
+    breaker_one_trial_at_a_time = "two callers meet a half-open breaker",
+    breaker_late_result_ignored = "a slow success that was admitted before the opening",
+    }
+    agent {
+    resumed_node_without_key = "a node runs again after a crash, no key",
+    resumed_node_with_node_key = "the same, with a key of run and node",
+    model_repeats_call = "the model calls the tool twice in one run",
+    new_run_same_arguments = "two runs with equal arguments",
+    model_retries_through_outage = "a dead service, nobody tells the model to stop",
+    breaker_tells_model_to_stop = "a dead service behind a breaker",
+    new_key_after_timeout = "the model makes up a new key after a timeout",
+    tool_batch_paused_for_human = "a batch runs again after a human approved",
     }
 };
 

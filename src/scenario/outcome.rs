@@ -14,6 +14,8 @@ pub struct Outcome {
     pub checks: Vec<Check>,
     /// The rows left in each table.
     pub tables: Vec<Table>,
+    /// What is a curve.
+    pub plots: Vec<Plot>,
     /// What happened.
     pub trace: Trace,
 }
@@ -63,6 +65,19 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Its rows, ordered by the first column.
     pub rows: Vec<Vec<Value>>,
+}
+
+/// A row of bars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// The unit of `bars`.
+    pub unit: String,
+    /// What each bar stands for.
+    pub labels: Vec<String>,
+    /// Height of each bar.
+    pub bars: Vec<u64>,
 }
 
 impl Outcome {

@@ -59,9 +59,9 @@ pub enum What {
         /// The level held after.
         held: LockLevel,
     },
-    /// The process sleeps.
-    Sleeps {
-        /// When it wakes, on the virtual clock.
+    /// The process sets a timer: to sleep, or as the limit of a wait.
+    Timer {
+        /// When it goes off, on the virtual clock.
         until: Duration,
     },
     /// A line that the process prints.
@@ -184,8 +184,8 @@ impl Event {
                     ("held", Value::from(lock_name(*held))),
                 ],
             ),
-            What::Sleeps { until } => {
-                add("sleeps", vec![("until_ms", Value::from(millis(*until)))]);
+            What::Timer { until } => {
+                add("timer", vec![("until_ms", Value::from(millis(*until)))]);
             }
             What::Printed(line) => add("printed", vec![("line", Value::from(line.as_str()))]),
             What::Message { to, fate } => add(
@@ -242,7 +242,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>4} ms  {:<10}  {}",
+            "{:>5} ms  {:<14}  {}",
             millis(self.at),
             self.who,
             self.what
@@ -274,7 +274,7 @@ impl fmt::Display for What {
                     write!(f, "lock on {file}: {from} to {to} refused, holds {held}")
                 }
             }
-            What::Sleeps { until } => write!(f, "sleeps until {} ms", millis(*until)),
+            What::Timer { until } => write!(f, "sets a timer for {} ms", millis(*until)),
             What::Printed(line) => write!(f, "prints {line}"),
             What::Message { to, fate } => write!(f, "its message to {to} {}", fate.name()),
             What::Waits => f.write_str("SQLITE_BUSY: waits for the lock"),

@@ -378,7 +378,7 @@ impl Process {
 
     /// Lets the others move until `until` has come, on the virtual clock.
     pub async fn sleep_until(&self, until: Duration) {
-        self.record(What::Sleeps { until });
+        self.record(What::Timer { until });
         self.pause(Wakes {
             at: Some(until),
             ..Wakes::default()

@@ -1,0 +1,22 @@
+use std::time::Duration;
+
+use super::Clock;
+use crate::sim::{Host, Process};
+
+/// When the world of a [`Process`] begins: 1 January 2026, 00:00:00 UTC, since the Unix epoch.
+const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
+
+impl Clock for Process {
+    fn now(&self) -> Duration {
+        Host::now(self)
+    }
+
+    fn since_epoch(&self) -> Duration {
+        WORLD_BEGINS + Host::now(self)
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.sleep_until(Host::now(self).saturating_add(duration))
+            .await;
+    }
+}

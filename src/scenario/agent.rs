@@ -1,0 +1,225 @@
+//! The agent loop: nodes that run again, models that call again, and runs that stop for a human.
+
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::refunds::{RUN, RefundFailure, Shop, TOOL, order};
+use super::{Checks, Fixture, Outcome, RunError};
+use crate::client::{Breaker, Refused};
+use crate::json::Value;
+use crate::key::{OperationKey, action_key};
+use crate::sim::trace::What;
+use crate::sim::{Host, Network, Point, Process, Strike, Verdict, World};
+use crate::tool::refunds::Recording;
+
+/// After a node's side effect, before its checkpoint is written.
+const BEFORE_CHECKPOINT: Point = Point("before_checkpoint");
+
+/// The agent dies between a node's side effect and its checkpoint, and the node runs again.
+pub(super) fn resumed_node_without_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    resumed_node(world, None, 2)
+}
+
+/// The same, with a key made of run and node.
+pub(super) fn resumed_node_with_node_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let key = action_key(RUN, "refund_node", &order().to_json());
+    resumed_node(world, Some(key), 1)
+}
+
+fn resumed_node(
+    world: &World,
+    key: Option<OperationKey>,
+    refunds: i64,
+) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    world.strike("agent", BEFORE_CHECKPOINT, 1, Strike::Kill);
+    let checkpoints = Cell::new(0_u32);
+    let node = async || {
+        let answer = shop.attempt(&order(), key.as_ref()).await;
+        // A strike here is a kill: nothing returns from it.
+        let _ = shop.agent().reach(BEFORE_CHECKPOINT).await;
+        checkpoints.set(checkpoints.get() + 1);
+        answer.is_ok()
+    };
+    let first = world.run(&shop.agent(), node())?;
+    shop.restart_agent();
+    let resumed = world.run(&shop.agent(), node())?;
+    shop.checks.check(
+        "the agent dies before the checkpoint of its first pass",
+        Value::Null,
+        first.map_or(Value::Null, Value::from),
+    );
+    shop.checks.check(
+        "the resumed node comes to its end",
+        true,
+        resumed.unwrap_or(false),
+    );
+    let claim = "both passes called the service; the key decides what that leaves";
+    shop.check_rows(claim, refunds, i64::from(key.is_some()))?;
+    shop.outcome([("checkpoints", checkpoints.get().into())])
+}
+
+/// The model calls the refund tool twice in one run: the second call is a replay, and flagged.
+pub(super) fn model_repeats_call(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    let mut seen: Vec<OperationKey> = Vec::new();
+    let mut flagged = 0_u32;
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let key = action_key(RUN, TOOL, &order().to_json());
+        // The key makes the repetition harmless; the evaluation still wants to know of it.
+        if seen.contains(&key) {
+            flagged += 1;
+        }
+        answers.push(call(&shop, Some(&key))?);
+        seen.push(key);
+    }
+    let equal = answers[0] == answers[1];
+    let claim = "both calls get the same answer";
+    shop.checks
+        .check(claim, answers[0].clone(), answers[1].clone());
+    shop.checks.check("the repetition is flagged", 1, flagged);
+    shop.check_rows("one refund, one replay record", 1, 1)?;
+    shop.outcome([("answers_equal", equal.into()), ("flagged", flagged.into())])
+}
+
+/// Two runs with equal arguments are two intentions.
+pub(super) fn new_run_same_arguments(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    for run in [RUN, "run-43"] {
+        call(&shop, Some(&action_key(run, TOOL, &order().to_json())))?;
+    }
+    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    shop.outcome([])
+}
+
+/// After a timeout the model starts over with a key that it made up.
+pub(super) fn new_key_after_timeout(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    shop.network.place(1, Verdict::BreakAfterwards);
+    for made_up in ["refund-A-7", "refund-A-7-second-try"] {
+        let key = OperationKey::new(made_up).expect("a short text");
+        call(&shop, Some(&key))?;
+    }
+    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    shop.outcome([])
+}
+
+/// One tool of a batch commits, its sibling stops the run for a human, and the whole batch runs
+/// again when the human has approved.
+pub(super) fn tool_batch_paused_for_human(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    let key = action_key(RUN, TOOL, &order().to_json());
+    let mut batches = 0_u32;
+    for approved in [false, true] {
+        batches += 1;
+        call(&shop, Some(&key))?;
+        let line = if approved {
+            "the human has approved: the batch runs again"
+        } else {
+            "the other tool of the batch asks a human: the run stops"
+        };
+        shop.print(&shop.agent(), line.to_owned());
+    }
+    shop.check_rows("one refund, one replay record", 1, 1)?;
+    shop.outcome([("batches", batches.into())])
+}
+
+fn call(shop: &Shop<'_>, key: Option<&OperationKey>) -> Result<Value, RunError> {
+    let answer = shop
+        .world
+        .run(&shop.agent(), shop.attempt(&order(), key))?
+        .ok_or(RunError::NoEnd)?;
+    Ok(match answer {
+        Ok(answer) => answer,
+        Err(error) => Value::from(RefundFailure::to_string(&error)),
+    })
+}
+
+/// The model's step limit: it gives up after so many calls.
+const STEP_LIMIT: u32 = 6;
+
+/// Nobody tells the model to stop, so it calls a dead service until its steps are used up.
+pub(super) fn model_retries_through_outage(
+    world: &World,
+    _: &Fixture,
+) -> Result<Outcome, RunError> {
+    outage(world, None, STEP_LIMIT, STEP_LIMIT)
+}
+
+/// The breaker opens and its error forbids a retry: the model tells the user instead.
+pub(super) fn breaker_tells_model_to_stop(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let threshold = const { NonZeroU32::new(2).expect("two failures") };
+    let breaker = Breaker::new(threshold, Duration::from_secs(60));
+    outage(world, Some(&breaker), 2, 3)
+}
+
+fn outage(
+    world: &World,
+    breaker: Option<&Breaker>,
+    touches: u32,
+    steps: u32,
+) -> Result<Outcome, RunError> {
+    let network = Network::new(Verdict::Refuse);
+    let (agent, service) = (world.start("agent"), world.start("refund service"));
+    let (taken, told) = world
+        .run(&agent, scripted_model(&agent, &service, &network, breaker))?
+        .ok_or(RunError::NoEnd)?;
+    let mut checks = Checks::default();
+    checks.check(
+        "so often the dead service was touched",
+        touches,
+        network.sent(),
+    );
+    checks.check("so many steps the model took", steps, taken);
+    checks.check(
+        "the user is told that the service is down",
+        breaker.is_some(),
+        told,
+    );
+    Ok(Outcome {
+        values: Value::object([
+            ("steps", taken.into()),
+            ("touches", network.sent().into()),
+            ("user_told", told.into()),
+        ]),
+        checks: checks.into_vec(),
+        tables: Vec::new(),
+        plots: Vec::new(),
+        trace: world.trace(),
+    })
+}
+
+/// A model that calls again on every error which does not forbid it. Returns its steps, and
+/// whether it told the user.
+async fn scripted_model(
+    agent: &Process,
+    service: &Process,
+    network: &Network,
+    breaker: Option<&Breaker>,
+) -> (u32, bool) {
+    for step in 1..=STEP_LIMIT {
+        agent.record(What::Called {
+            tool: TOOL,
+            key: None,
+            payload: order().to_json().compact(),
+        });
+        let touch = async || network.call(agent, service, async {}).await;
+        let result = match breaker {
+            None => touch().await.map_err(Refused::Failed),
+            Some(breaker) => breaker.call(agent, touch).await,
+        };
+        if let Err(refused) = result {
+            agent.record(What::Failed {
+                error: refused.to_string(),
+            });
+            if let Refused::Open(_) = refused {
+                let line = "tells the user: the refund service is down, nothing was refunded";
+                agent.record(What::Printed(line.to_owned()));
+                return (step, true);
+            }
+        }
+    }
+    (STEP_LIMIT, false)
+}

@@ -1,0 +1,280 @@
+//! The circuit breaker: failing fast in front of a service that is down.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::{Checks, Fixture, Outcome, RunError};
+use crate::client::{Breaker, Class, Failure, Refused, State};
+use crate::json::Value;
+use crate::sim::trace::What;
+use crate::sim::{Host, Network, NetworkError, Point, Process, Script, Verdict, World};
+
+const COOL_DOWN: Duration = Duration::from_secs(60);
+
+/// Two failures open it: the third and fourth call never reach the service.
+pub(super) fn breaker_opens(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut line = Line::open(world, Verdict::Refuse);
+    let messages: Vec<Value> = line.calls(4)?.into_iter().map(Value::from).collect();
+    line.checks.check(
+        "two refused connections, then two refusals of the breaker",
+        Value::from(vec![
+            "ConnectionError: connection refused".into(),
+            "ConnectionError: connection refused".into(),
+            "RuntimeError: service unavailable (circuit open); do not retry now".into(),
+            "RuntimeError: service unavailable (circuit open); do not retry now".into(),
+        ]),
+        messages.clone(),
+    );
+    line.check_touches(2);
+    Ok(line.outcome([("messages", Value::from(messages))]))
+}
+
+/// After the cool-down one trial goes through; its success closes the breaker.
+pub(super) fn breaker_half_open_success_closes(
+    world: &World,
+    _: &Fixture,
+) -> Result<Outcome, RunError> {
+    let mut line = Line::open(world, Verdict::Deliver);
+    line.refuse(2);
+    line.calls(2)?;
+    line.check_state("it is open after two failures", "open");
+    line.cool_down()?;
+    line.check_state("it is half-open after the cool-down", "half-open");
+    line.calls(1)?;
+    line.check_state("a successful trial closes it", "closed, 0 failures");
+    line.calls(1)?;
+    line.check_touches(4);
+    Ok(line.outcome([]))
+}
+
+/// A failed trial opens it again, for a whole new cool-down.
+pub(super) fn breaker_half_open_failure_reopens(
+    world: &World,
+    _: &Fixture,
+) -> Result<Outcome, RunError> {
+    let mut line = Line::open(world, Verdict::Refuse);
+    line.calls(2)?;
+    line.cool_down()?;
+    line.calls(1)?;
+    line.check_state("a failed trial opens it again", "open");
+    line.sleep(COOL_DOWN / 2)?;
+    line.calls(1)?;
+    line.check_state("half a cool-down later it is still open", "open");
+    line.check_touches(3);
+    Ok(line.outcome([]))
+}
+
+/// Only consecutive failures count.
+pub(super) fn breaker_success_resets_count(
+    world: &World,
+    _: &Fixture,
+) -> Result<Outcome, RunError> {
+    let mut line = Line::open(world, Verdict::Deliver);
+    line.network.place(1, Verdict::Refuse);
+    line.network.place(3, Verdict::Refuse);
+    for state in [
+        "closed, 1 failures",
+        "closed, 0 failures",
+        "closed, 1 failures",
+    ] {
+        line.calls(1)?;
+        line.check_state("the count follows the last results", state);
+    }
+    line.check_touches(3);
+    Ok(line.outcome([]))
+}
+
+/// Two callers meet a half-open breaker: one of them is the trial, the other is refused.
+pub(super) fn breaker_one_trial_at_a_time(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut line = Line::open(world, Verdict::Deliver);
+    line.refuse(2);
+    line.calls(2)?;
+    line.cool_down()?;
+    let callers = [world.start("caller 1"), world.start("caller 2")];
+    let tasks = callers
+        .iter()
+        .map(|caller| (caller.clone(), Box::pin(line.call(caller))));
+    let answers = world.run_together(tasks, &mut Script::default())?;
+    let answers = answers.into_iter().map(|answer| answer.unwrap_or_default());
+    let answers: Vec<Value> = answers.map(Value::from).collect();
+    line.checks.check(
+        "one caller is answered, the other is refused at once",
+        Value::from(vec![
+            "ok".into(),
+            "RuntimeError: service unavailable (circuit open); do not retry now".into(),
+        ]),
+        answers,
+    );
+    line.check_touches(3);
+    Ok(line.outcome([]))
+}
+
+/// A slow success that was admitted before the opening does not close it.
+pub(super) fn breaker_late_result_ignored(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut line = Line::open(world, Verdict::Refuse);
+    line.network
+        .place(1, Verdict::Delay(Duration::from_secs(30)));
+    let (slow, fast) = (world.start("slow caller"), world.start("fast caller"));
+    let answers = {
+        let line = &line;
+        let slow_call = async { vec![line.call(&slow).await] };
+        let fast_calls = async {
+            // The slow call is under way before the first fast one.
+            let _ = fast.reach(Point("between_calls")).await;
+            vec![line.call(&fast).await, line.call(&fast).await]
+        };
+        type Calls<'a> = std::pin::Pin<Box<dyn Future<Output = Vec<String>> + 'a>>;
+        let tasks: [(Process, Calls<'_>); 2] = [
+            (slow.clone(), Box::pin(slow_call)),
+            (fast.clone(), Box::pin(fast_calls)),
+        ];
+        world.run_together(tasks, &mut Script::default())?
+    };
+    let slow_answer = answers.into_iter().next().flatten().unwrap_or_default();
+    line.checks.check(
+        "the slow call is answered",
+        Value::from(vec!["ok".into()]),
+        slow_answer.into_iter().map(Value::from).collect::<Vec<_>>(),
+    );
+    line.check_state("its success comes too late to close the breaker", "open");
+    line.check_touches(3);
+    Ok(line.outcome([]))
+}
+
+/// A caller, a breaker, and the line to a service.
+struct Line<'a> {
+    world: &'a World,
+    network: Network,
+    breaker: Breaker,
+    service: Process,
+    agent: Process,
+    checks: Checks,
+}
+
+impl<'a> Line<'a> {
+    /// Threshold 2, cool-down 60 s.
+    fn open(world: &'a World, usual: Verdict) -> Self {
+        Self {
+            world,
+            network: Network::new(usual),
+            breaker: Breaker::new(
+                const { NonZeroU32::new(2).expect("two failures") },
+                COOL_DOWN,
+            ),
+            service: world.start("service"),
+            agent: world.start("agent"),
+            checks: Checks::default(),
+        }
+    }
+
+    /// The first `requests` find nobody listening.
+    fn refuse(&self, requests: u32) {
+        for number in 1..=requests {
+            self.network.place(number, Verdict::Refuse);
+        }
+    }
+
+    /// One call through the breaker; what the caller sees, errors under the names of the lesson.
+    async fn call(&self, caller: &Process) -> String {
+        caller.record(What::Called {
+            tool: "ping",
+            key: None,
+            payload: "{}".to_owned(),
+        });
+        let result = self
+            .breaker
+            .call(caller, async || {
+                self.network.call(caller, &self.service, async {}).await
+            })
+            .await;
+        match result {
+            Ok(()) => {
+                caller.record(What::Answered {
+                    answer: "ok".to_owned(),
+                });
+                "ok".to_owned()
+            }
+            Err(refused) => {
+                let error = match refused {
+                    Refused::Open(open) => format!("RuntimeError: {open}"),
+                    Refused::Failed(error) => format!("{}: {error}", name(error)),
+                };
+                caller.record(What::Failed {
+                    error: error.clone(),
+                });
+                error
+            }
+        }
+    }
+
+    /// Calls of the agent, one after the other.
+    fn calls(&self, count: u32) -> Result<Vec<String>, RunError> {
+        let calls = async {
+            let mut seen = Vec::new();
+            for _ in 0..count {
+                seen.push(self.call(&self.agent).await);
+            }
+            seen
+        };
+        self.world.run(&self.agent, calls)?.ok_or(RunError::NoEnd)
+    }
+
+    fn sleep(&self, time: Duration) -> Result<(), RunError> {
+        let until = self.agent.now() + time;
+        let sleep = self.agent.sleep_until(until);
+        self.world.run(&self.agent, sleep)?.ok_or(RunError::NoEnd)
+    }
+
+    fn cool_down(&self) -> Result<(), RunError> {
+        self.sleep(COOL_DOWN)
+    }
+
+    fn check_state(&mut self, claim: &str, expected: &str) {
+        let state = match self.breaker.state(self.agent.now()) {
+            State::Closed { failures } => format!("closed, {failures} failures"),
+            State::Open { .. } => "open".to_owned(),
+            State::HalfOpen => "half-open".to_owned(),
+        };
+        self.checks.check(claim, expected, state);
+    }
+
+    fn check_touches(&mut self, expected: u32) {
+        let claim = "so often the service was touched";
+        self.checks.check(claim, expected, self.network.sent());
+    }
+
+    /// `touches` and the final `state` beside `values`.
+    fn outcome<const N: usize>(mut self, values: [(&'static str, Value); N]) -> Outcome {
+        let state = match self.breaker.state(self.agent.now()) {
+            State::Closed { .. } => "closed",
+            State::Open { .. } => "open",
+            State::HalfOpen => "half-open",
+        };
+        let values = values.into_iter().chain([
+            ("state", Value::from(state)),
+            ("touches", self.network.sent().into()),
+        ]);
+        Outcome {
+            values: Value::object(values),
+            checks: std::mem::take(&mut self.checks).into_vec(),
+            tables: Vec::new(),
+            plots: Vec::new(),
+            trace: self.world.trace(),
+        }
+    }
+}
+
+impl Failure for NetworkError {
+    /// A broken or refused connection may be better the next time.
+    fn class(&self) -> Class {
+        Class::Retryable
+    }
+}
+
+/// The name that the lesson's language gives such an error.
+fn name(error: NetworkError) -> &'static str {
+    match error {
+        NetworkError::ConnectionRefused => "ConnectionError",
+        _ => "TimeoutError",
+    }
+}

@@ -1,0 +1,322 @@
+//! Refunds: an agent's tool asks a service for a refund, and the connection breaks after the very
+//! first request was processed.
+
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::{Checks, Fixture, Outcome, RunError, Table};
+use crate::client::{Backoff, Class, Failure, GaveUp, Jitter, Policy, retry};
+use crate::json::{Finite, Value};
+use crate::key::{OperationKey, published_action_key};
+use crate::sim::trace::What;
+use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
+use crate::tool::refunds::{Recording, RefundRequest, RefundService};
+use crate::tool::{BEFORE_COMMIT, ToolError};
+
+/// The run and the tool that the action key names.
+pub(super) const RUN: &str = "run-42";
+pub(super) const TOOL: &str = "issue_refund";
+
+/// Without a key the retry refunds a second time.
+pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    shop.network.place(1, Verdict::BreakAfterwards);
+    let answer = shop.retried(|_| None)?;
+    shop.check_answer("the retry gets a second refund", "R2", &answer);
+    shop.check_rows("two refunds of one order, no replay record", 2, 0)?;
+    shop.outcome([("printed", shop.printed())])
+}
+
+/// One key for the action: one refund, and the retry gets its answer.
+pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    shop.network.place(1, Verdict::BreakAfterwards);
+    let key = the_key();
+    let answer = shop.retried(|_| Some(key.clone()))?;
+    shop.check_answer("the retry gets the first refund", "R1", &answer);
+    shop.check_rows("one refund, one replay record", 1, 1)?;
+    shop.checks.check(
+        "the key is the published one",
+        "91329aaacb7155b3",
+        key.as_str(),
+    );
+    shop.outcome([
+        ("key", key.as_str().into()),
+        ("refund_id", refund_id(&answer)),
+    ])
+}
+
+/// A key that names the attempt names nothing that a retry could find.
+pub(super) fn refund_key_per_attempt(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    shop.network.place(1, Verdict::BreakAfterwards);
+    let answer = shop.retried(|attempt| {
+        let attempt = format!("{RUN} attempt {attempt}");
+        Some(published_action_key(&attempt, TOOL, &order().to_json()))
+    })?;
+    shop.check_answer("the retry gets a second refund", "R2", &answer);
+    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    shop.outcome([])
+}
+
+/// The key is recorded in a transaction of its own, and the service crashes before it.
+pub(super) fn refund_key_recorded_after_crash(
+    world: &World,
+    _: &Fixture,
+) -> Result<Outcome, RunError> {
+    crash_before_the_record(world, Recording::Afterwards, 2)
+}
+
+/// The same crash, with refund and record in one transaction.
+pub(super) fn refund_key_recorded_with_effect(
+    world: &World,
+    _: &Fixture,
+) -> Result<Outcome, RunError> {
+    crash_before_the_record(world, Recording::WithEffect, 1)
+}
+
+fn crash_before_the_record(
+    world: &World,
+    recording: Recording,
+    refunds: i64,
+) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, recording)?;
+    world.strike(SERVICE, BEFORE_COMMIT, 1, Strike::Kill);
+    let key = the_key();
+    let answer = shop.retried(|_| Some(key.clone()))?;
+    shop.check_answer(
+        "the retry finds no record and refunds",
+        &format!("R{refunds}"),
+        &answer,
+    );
+    let claim = if refunds == 1 {
+        "the crash undid the first refund: one refund, one replay record"
+    } else {
+        "the first refund was committed before the crash: two refunds, one replay record"
+    };
+    shop.check_rows(claim, refunds, 1)?;
+    shop.outcome([])
+}
+
+const SERVICE: &str = "refund service";
+
+pub(super) fn order() -> RefundRequest {
+    RefundRequest {
+        order_id: "A-7".to_owned(),
+        amount: Finite::try_from(49.0).expect("49 is finite"),
+    }
+}
+
+fn the_key() -> OperationKey {
+    published_action_key(RUN, TOOL, &order().to_json())
+}
+
+pub(super) fn refund_id(answer: &Result<Value, String>) -> Value {
+    let answer = answer.as_ref().ok();
+    answer
+        .and_then(|answer| answer.get("refund_id"))
+        .cloned()
+        .unwrap_or(Value::Null)
+}
+
+/// Why one attempt failed, as its caller sees it.
+#[derive(Debug)]
+pub(super) enum RefundFailure {
+    Network(NetworkError),
+    Service(ToolError),
+}
+
+impl std::fmt::Display for RefundFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Network(error) => error.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Failure for RefundFailure {
+    fn class(&self) -> Class {
+        match self {
+            Self::Service(ToolError::PayloadConflict { .. }) => Class::Final,
+            Self::Network(_) | Self::Service(_) => Class::Retryable,
+        }
+    }
+}
+
+/// A refund service, the way to it, and an agent that calls it.
+pub(super) struct Shop<'a> {
+    pub(super) world: &'a World,
+    pub(super) network: Network,
+    pub(super) checks: Checks,
+    agent: RefCell<Process>,
+    service: RefCell<RefundService<Process>>,
+    recording: Recording,
+    attempts: Cell<u32>,
+    printed: RefCell<Vec<Value>>,
+}
+
+impl<'a> Shop<'a> {
+    pub(super) fn open(world: &'a World, recording: Recording) -> Result<Self, RunError> {
+        Ok(Self {
+            world,
+            network: Network::new(Verdict::Deliver),
+            checks: Checks::default(),
+            service: RefCell::new(start_service(world, recording)?),
+            agent: RefCell::new(world.start("agent")),
+            recording,
+            attempts: Cell::default(),
+            printed: RefCell::default(),
+        })
+    }
+
+    /// The process that the agent runs in now.
+    pub(super) fn agent(&self) -> Process {
+        self.agent.borrow().clone()
+    }
+
+    /// Starts the agent again, after it died.
+    pub(super) fn restart_agent(&self) {
+        self.agent.replace(self.world.start("agent"));
+    }
+
+    /// One attempt of the agent; a service that died is started again first.
+    pub(super) async fn attempt(
+        &self,
+        request: &RefundRequest,
+        key: Option<&OperationKey>,
+    ) -> Result<Value, RefundFailure> {
+        self.attempts.set(self.attempts.get() + 1);
+        if !self.service.borrow().host().is_alive() {
+            let restarted = start_service(self.world, self.recording);
+            let restarted = restarted.map_err(|error| RefundFailure::Service(error.into()))?;
+            self.service.replace(restarted);
+        }
+        let agent = self.agent();
+        agent.record(What::Called {
+            tool: TOOL,
+            key: key.map(ToString::to_string),
+            payload: request.to_json().compact(),
+        });
+        let answer = {
+            // Held across the call: nobody replaces the service while it works.
+            let service = self.service.borrow();
+            let work = service.refund(request, key);
+            self.network.call(&agent, service.host(), work).await
+        };
+        let answer = match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(RefundFailure::Service(error)),
+            Err(error) => Err(RefundFailure::Network(error)),
+        };
+        agent.record(match &answer {
+            Ok(answer) => What::Answered {
+                answer: answer.compact(),
+            },
+            Err(error) => What::Failed {
+                error: error.to_string(),
+            },
+        });
+        answer
+    }
+
+    /// Up to three attempts, one second each, with `key` for the attempt of each number.
+    fn retried(
+        &mut self,
+        key: impl Fn(u32) -> Option<OperationKey>,
+    ) -> Result<Result<Value, String>, RunError> {
+        let agent = self.agent();
+        let policy = Policy {
+            max_attempts: const { NonZeroU32::new(3).expect("three attempts") },
+            total_time: Duration::from_secs(10),
+            attempt_timeout: Some(Duration::from_secs(1)),
+            max_retry_after: Duration::from_secs(5),
+        };
+        let (base, cap) = (Duration::from_millis(100), Duration::from_secs(1));
+        let mut backoff = Backoff::new(base, cap, Jitter::Full, Rng::new(7));
+        let shop = &*self;
+        let done = self.world.run(
+            &agent,
+            retry(
+                &agent,
+                &policy,
+                &mut backoff,
+                async |attempt| shop.attempt(&order(), key(attempt).as_ref()).await,
+                |retrying| {
+                    let (attempt, cause) = (retrying.attempt, retrying.cause);
+                    shop.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
+                },
+            ),
+        )?;
+        let done = done.ok_or(RunError::NoEnd)?;
+        Ok(done.map_err(|gave_up: GaveUp<RefundFailure>| gave_up.to_string()))
+    }
+
+    /// A line that the agent's program prints.
+    pub(super) fn print(&self, agent: &Process, line: String) {
+        agent.record(What::Printed(line.clone()));
+        self.printed.borrow_mut().push(Value::from(line));
+    }
+
+    pub(super) fn printed(&self) -> Value {
+        Value::from(self.printed.borrow().clone())
+    }
+
+    fn check_answer(&mut self, claim: &str, expected: &str, answer: &Result<Value, String>) {
+        self.checks.check(claim, expected, refund_id(answer));
+    }
+
+    fn count(&self, table: &str) -> rusqlite::Result<i64> {
+        let observer = self.world.start("observer").connect(DATABASE)?;
+        observer.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+            row.get(0)
+        })
+    }
+
+    /// Counts the rows of both tables against what is claimed.
+    pub(super) fn check_rows(
+        &mut self,
+        claim: &str,
+        refunds: i64,
+        requests: i64,
+    ) -> Result<(), RunError> {
+        let rows = |refunds: i64, requests: i64| {
+            Value::object([("refunds", refunds.into()), ("requests", requests.into())])
+        };
+        let seen = rows(self.count("refunds")?, self.count("requests")?);
+        self.checks.check(claim, rows(refunds, requests), seen);
+        Ok(())
+    }
+
+    /// `attempts` and `refunds` beside `values`.
+    pub(super) fn outcome<const N: usize>(
+        &mut self,
+        values: [(&'static str, Value); N],
+    ) -> Result<Outcome, RunError> {
+        let refunds = self.count("refunds")?;
+        let trace = self.world.trace();
+        let observer = self.world.start("observer").connect(DATABASE)?;
+        let values = values.into_iter().chain([
+            ("attempts", self.attempts.get().into()),
+            ("refunds", refunds.into()),
+        ]);
+        Ok(Outcome {
+            values: Value::object(values),
+            checks: std::mem::take(&mut self.checks).into_vec(),
+            tables: vec![
+                Table::read(&observer, "refunds")?,
+                Table::read(&observer, "requests")?,
+            ],
+            plots: Vec::new(),
+            trace,
+        })
+    }
+}
+
+const DATABASE: &str = "refunds.db";
+
+fn start_service(world: &World, recording: Recording) -> rusqlite::Result<RefundService<Process>> {
+    let process = world.start(SERVICE);
+    RefundService::new(process.connect(DATABASE)?, process, recording)
+}
