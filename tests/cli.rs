@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 
 use common::{less_runtime, recorded};
 use tool_retries::json;
+use tool_retries::scenario::all;
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tool-retries"))
@@ -36,11 +37,36 @@ fn prints_the_block_of_the_article() {
     let article = include_str!("../article.md");
     let (_, block) = article.split_once("```text\n").expect("a printed block");
     let (block, _) = block.split_once("```").unwrap();
-    for arguments in [&[][..], &["--group", "lab"]] {
-        let output = run(arguments);
-        assert_eq!(text(&output.stdout), block);
-        assert_eq!(output.status.code(), Some(0));
-        assert!(output.stderr.is_empty());
+    let output = run(&["--group", "lab"]);
+    assert_eq!(text(&output.stdout), block);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty());
+}
+
+/// A line each, in the order of the registry, and how many there were; a group prints its own.
+#[test]
+fn prints_a_line_a_scenario_and_counts_them() {
+    let groups = tool_retries::scenario::groups();
+    for group in groups.into_iter().map(Some).chain([None]) {
+        let ids: Vec<&str> = all()
+            .iter()
+            .filter(|scenario| group.is_none_or(|group| scenario.group == group))
+            .map(|scenario| scenario.id)
+            .collect();
+        let output = match group {
+            Some(group) => run(&["--group", group]),
+            None => run(&[]),
+        };
+        assert_eq!(output.status.code(), Some(0), "{group:?}");
+        assert!(output.stderr.is_empty(), "{group:?}");
+        let mut lines: Vec<&str> = text(&output.stdout).lines().collect();
+        let last = lines.pop();
+        assert_eq!(last, Some(&*format!("PASS: {} scenarios", ids.len())));
+        let printed: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| Some(line.split_once(": ")?.0))
+            .collect();
+        assert_eq!(printed, ids);
     }
 }
 
@@ -182,7 +208,8 @@ fn another_fixture_runs() {
     )
     .unwrap();
     let output = run(&["--fixture", fixture.to_str().unwrap()]);
-    assert!(text(&output.stdout).ends_with("PASS: 7 scenarios\n"));
+    let passed = format!("PASS: {} scenarios\n", all().len());
+    assert!(text(&output.stdout).ends_with(&passed));
     let output = run(&[
         "show",
         "naive_retry",
@@ -226,7 +253,7 @@ fn nonsense_on_the_command_line_is_one_line() {
 #[test]
 fn list_names_every_scenario() {
     let output = run(&["list"]);
-    for scenario in tool_retries::scenario::all() {
+    for scenario in all() {
         assert!(
             text(&output.stdout).contains(scenario.id),
             "{}",

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::real::{RealFiles, block_on, connect};
-use common::run_all;
+use common::run_group;
 use tool_retries::json::Value;
 use tool_retries::key::OperationKey;
 use tool_retries::scenario::{Fixture, Outcome, RunError, lab};
@@ -18,7 +18,7 @@ use tool_retries::sim::{Host, Point, Strike, Struck, World};
 use tool_retries::tool::POINTS;
 use tool_retries::tool::tickets::TicketDesk;
 
-/// The very scenarios, on real files; the eight callers are eight OS threads.
+/// The lab's very scenarios, on real files; the eight callers are eight OS threads.
 #[test]
 fn real_files_and_threads_give_the_same_outcomes() {
     type Run = fn(&RealFiles, &Fixture) -> Result<Outcome, RunError>;
@@ -31,7 +31,7 @@ fn real_files_and_threads_give_the_same_outcomes() {
         lab::new_key_same_payload,
         lab::deleted_replay_record,
     ];
-    let simulated = run_all();
+    let simulated = run_group("lab");
     assert_eq!(simulated.len(), runs.len());
     for ((id, simulated), run) in simulated.iter().zip(runs) {
         let real = run(&RealFiles::new(), &Fixture::committed()).unwrap();

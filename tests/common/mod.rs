@@ -4,7 +4,7 @@
 pub mod real;
 
 use tool_retries::json::{self, Value};
-use tool_retries::scenario::{Fixture, Outcome, all};
+use tool_retries::scenario::{Fixture, Outcome, Scenario, all};
 
 /// The committed record.
 pub fn recorded() -> Value {
@@ -24,9 +24,19 @@ pub fn less_runtime(report: &Value) -> String {
 
 /// Runs every scenario in a world of its own.
 pub fn run_all() -> Vec<(&'static str, Outcome)> {
+    run_where(|_| true)
+}
+
+/// Runs every scenario of one group in a world of its own.
+pub fn run_group(group: &str) -> Vec<(&'static str, Outcome)> {
+    run_where(|scenario| scenario.group == group)
+}
+
+fn run_where(wanted: impl Fn(&Scenario) -> bool) -> Vec<(&'static str, Outcome)> {
     let fixture = Fixture::committed();
     all()
         .iter()
+        .filter(|scenario| wanted(scenario))
         .map(|scenario| {
             let outcome = (scenario.run)(&fixture).unwrap_or_else(|error| {
                 panic!("{}: {error}", scenario.id);
