@@ -424,6 +424,12 @@ fn long_texts_take_linear_time() {
         ("names", format!("{{{names}\"\":0}}")),
         ("digits of a fraction", format!("0.{}", fill("1"))),
         ("digits of an exponent", format!("0e{}", fill("1"))),
+        ("large floats", format!("[{}0]", fill("1e300,"))),
+        ("small floats", format!("[{}0]", fill("1e-300,"))),
+        (
+            "floats of many digits",
+            format!("[{}0]", fill(&format!("1.{}e-300,", "1".repeat(770)))),
+        ),
     ];
     for (what, text) in &accepted {
         let value = quickly(what, || parse(text)).unwrap_or_else(|error| panic!("{what}: {error}"));

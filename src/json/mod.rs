@@ -28,6 +28,7 @@
 //! | names sort by code point | CPython's order of `str` |
 //! | floats print as CPython's `repr` prints them | `float.__repr__` |
 
+mod decimal;
 mod parse;
 mod print;
 

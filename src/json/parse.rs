@@ -1,5 +1,6 @@
 //! The strict parser: one pass over the bytes, recursion bounded by [`MAX_DEPTH`].
 
+use super::decimal::nearest;
 use super::print::push_string;
 use super::{Finite, Integer, Value};
 use std::collections::BTreeMap;
@@ -473,14 +474,10 @@ impl Parser<'_> {
         }
         let text = &self.text[start..self.at];
         if !integer {
-            // Every text of this shape parses; one too large gives an infinity.
-            let float = text
-                .parse::<f64>()
-                .ok()
-                .and_then(|float| Finite::try_from(float).ok());
-            return float
+            // One too large gives an infinity.
+            return Finite::try_from(nearest(text))
                 .map(Value::Float)
-                .ok_or_else(|| self.error_at(start, ParseErrorKind::FloatOverflow));
+                .map_err(|_| self.error_at(start, ParseErrorKind::FloatOverflow));
         }
         if digits > MAX_INTEGER_DIGITS {
             return Err(self.error_at(start, ParseErrorKind::IntegerTooLong { digits }));

@@ -1,5 +1,6 @@
 //! The three canonical texts of a value. Each agrees with CPython's `json.dumps` to the byte.
 
+use super::decimal::nearest;
 use super::{Finite, Value};
 use std::fmt::Write;
 
@@ -190,7 +191,7 @@ fn shortest(float: f64) -> String {
         .count()
         .saturating_sub(1);
     let even = format!("{float:.decimals$e}");
-    if even != text && even.parse() == Ok(float) {
+    if even != text && nearest(&even) == float {
         even
     } else {
         text
