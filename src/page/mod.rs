@@ -172,16 +172,15 @@ impl Page {
                     self.failed(&scenario, &message)?;
                     self.show_progress()
                 }
-                Reply::Reported { request, report } if self.is_current(request) => {
-                    self.reported(&report)
+                Reply::Done { request, report } if self.is_current(request) => {
+                    if let Some(report) = report {
+                        self.reported(&report)?;
+                    }
+                    self.finish()
                 }
-                Reply::Done { request } if self.is_current(request) => self.finish(),
-                Reply::Panicked { message } => self.broken(&message),
+                Reply::Panicked(message) => self.broken(&message),
                 // An answer to a request that is over.
-                Reply::Ran(_)
-                | Reply::Failed { .. }
-                | Reply::Reported { .. }
-                | Reply::Done { .. } => Ok(()),
+                Reply::Ran(_) | Reply::Failed { .. } | Reply::Done { .. } => Ok(()),
             },
             Input::Broken(message) => self.broken(&message),
             Input::Slow => {

@@ -38,23 +38,15 @@ pub enum Reply {
         /// Why, for the reader.
         message: String,
     },
-    /// The report over all scenarios of the request, if all of them ran.
-    Reported {
-        /// Which request.
-        request: u32,
-        /// The text of `results.json`.
-        report: String,
-    },
     /// Nothing more comes for this request.
     Done {
         /// Which request.
         request: u32,
+        /// The text of `results.json`, if it was wanted and all scenarios ran.
+        report: Option<String>,
     },
-    /// The engine panicked. The worker is of no more use.
-    Panicked {
-        /// Why, for the reader.
-        message: String,
-    },
+    /// The engine panicked, here is why, for the reader. The worker is of no more use.
+    Panicked(String),
 }
 
 /// What one run showed.

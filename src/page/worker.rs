@@ -45,7 +45,7 @@ fn report_panics(scope: DedicatedWorkerGlobalScope) {
             info.payload_as_str().unwrap_or("the engine panicked")
         );
         // Nobody is left to tell if this fails; the error event of the trap still follows.
-        let _ = send(&scope, &Reply::Panicked { message });
+        let _ = send(&scope, &Reply::Panicked(message));
     }));
 }
 
@@ -85,11 +85,9 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
             )?,
         }
     }
-    if wants_report && outcomes.len() == scenarios.len() {
-        let report = report::report(&outcomes).pretty();
-        send(scope, &Reply::Reported { request, report })?;
-    }
-    send(scope, &Reply::Done { request })
+    let report = (wants_report && outcomes.len() == scenarios.len())
+        .then(|| report::report(&outcomes).pretty());
+    send(scope, &Reply::Done { request, report })
 }
 
 fn run(id: &str, fixture: &Fixture) -> Result<(&'static Scenario, Outcome), String> {
