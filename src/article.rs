@@ -16,8 +16,9 @@ use std::ops::Range;
 
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
-use crate::evidence::{escaped, members};
+use crate::evidence::members;
 use crate::json::Value;
+use crate::markup::escaped;
 
 /// Renders `markdown` into `template`.
 ///

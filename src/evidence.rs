@@ -4,7 +4,9 @@
 //! compared line by line. It is a pure function of the outcome. It emits classes only, no ids, no headings
 //! and no inline style: it may stand several times in one document, under any heading, behind any CSP.
 
-use crate::scenario::{Check, Outcome, Table};
+use crate::diagram;
+use crate::markup::push_text;
+use crate::scenario::{Check, Outcome, Plot, Table};
 
 /// The evidence of one run.
 #[must_use]
@@ -12,6 +14,7 @@ pub fn html(outcome: &Outcome) -> String {
     parts(
         &outcome.checks,
         &outcome.tables,
+        &outcome.plots,
         outcome.trace.events.iter().map(ToString::to_string),
         &outcome.checks_sha256(),
         &outcome.trace_sha256(),
@@ -22,6 +25,7 @@ pub fn html(outcome: &Outcome) -> String {
 pub fn parts<I>(
     checks: &[Check],
     tables: &[Table],
+    plots: &[Plot],
     trace: I,
     checks_sha256: &str,
     trace_sha256: &str,
@@ -32,9 +36,17 @@ where
 {
     let mut out = String::new();
     push_checks(&mut out, checks);
-    out.push_str("<p class=\"part\">Rows left</p>\n");
+    if !tables.is_empty() {
+        out.push_str("<p class=\"part\">Rows left</p>\n");
+    }
     for table in tables {
         push_table(&mut out, table);
+    }
+    for plot in plots {
+        out.push_str("<p class=\"part\">");
+        push_text(&mut out, &plot.title);
+        out.push_str("</p>\n");
+        out.push_str(&diagram::bars(plot));
     }
     push_trace(&mut out, trace);
     out.push_str("<dl class=\"digests\">\n");
@@ -46,14 +58,6 @@ where
         out.push_str("</code></dd></div>\n");
     }
     out.push_str("</dl>\n");
-    out
-}
-
-/// `text` with the five characters that could open markup or end an attribute written as references.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    push_text(&mut out, text);
     out
 }
 
@@ -159,17 +163,4 @@ where
 fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
-}
-
-fn push_text(out: &mut String, text: &str) {
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
 }

@@ -12,6 +12,8 @@
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
 //! | [`report`] | `results.json` | computing anything |
+//! | [`markup`] | text in HTML and SVG | anything but escaping |
+//! | [`diagram`] | drawings of a run as SVG | the DOM |
 //! | [`evidence`] | one outcome to HTML, the same in the build and in the page | the DOM |
 //! | `article` | `article.md` to HTML (native only) | running scenarios |
 //! | `page` | the reader's page and its worker (wasm only): the one user of web-sys | engine logic |
@@ -22,10 +24,12 @@
 #[cfg(not(target_family = "wasm"))]
 pub mod article;
 pub mod client;
+pub mod diagram;
 pub mod digest;
 pub mod evidence;
 pub mod json;
 pub mod key;
+pub mod markup;
 #[cfg(target_family = "wasm")]
 pub mod page;
 pub mod report;

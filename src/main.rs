@@ -20,7 +20,7 @@ mod native {
     use lexopt::prelude::*;
     use tool_retries::json;
     use tool_retries::report;
-    use tool_retries::scenario::{self, Check, Fixture, Outcome, Scenario, Table};
+    use tool_retries::scenario::{self, Check, Fixture, Outcome, Plot, Scenario, Table};
 
     const HELP: &str = "\
 Make tool retries safe: runs the article's scenarios on a real SQLite and checks what they show.
@@ -288,9 +288,14 @@ Options:
                 )?;
             }
         }
-        writeln!(out, "\nRows left")?;
+        if !outcome.tables.is_empty() {
+            writeln!(out, "\nRows left")?;
+        }
         for table in &outcome.tables {
             print_table(out, table)?;
+        }
+        for plot in &outcome.plots {
+            print_plot(out, plot)?;
         }
         writeln!(out, "\nTrace (virtual time, process, event)")?;
         for event in &outcome.trace.events {
@@ -309,6 +314,20 @@ Options:
         for row in &table.rows {
             let cells: Vec<String> = row.iter().map(json::Value::spaced).collect();
             writeln!(out, "    {}", cells.join("  "))?;
+        }
+        Ok(())
+    }
+
+    /// A line for each bar that is not zero.
+    fn print_plot(out: &mut impl Write, plot: &Plot) -> io::Result<()> {
+        const WIDEST: u64 = 40;
+        writeln!(out, "\n{}, in {}", plot.title, plot.unit)?;
+        let highest = plot.bars.iter().copied().max().unwrap_or(0).max(1);
+        for (label, &bar) in plot.labels.iter().zip(&plot.bars) {
+            if bar > 0 {
+                let marks = "#".repeat((bar * WIDEST).div_ceil(highest) as usize);
+                writeln!(out, "  {label:>9}  {bar:>5}  {marks}")?;
+            }
         }
         Ok(())
     }

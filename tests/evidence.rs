@@ -1,9 +1,11 @@
 //! Evidence: complete, worded, and never markup from data.
 #![cfg(not(target_family = "wasm"))]
 
+use tool_retries::diagram;
 use tool_retries::evidence;
 use tool_retries::json::{Value, parse};
-use tool_retries::scenario::{Check, Fixture, Table, all};
+use tool_retries::markup;
+use tool_retries::scenario::{Check, Fixture, Plot, Table, all};
 
 const HOSTILE: &str = "</code><script>alert(\"1\")</script>&<img src='x' onerror='y'>";
 
@@ -23,7 +25,8 @@ fn without_own_tags(html: &str) -> String {
         assert!(
             [
                 "p", "ol", "li", "span", "dl", "div", "dt", "dd", "code", "table", "caption",
-                "thead", "tbody", "tr", "th", "td", "details", "summary",
+                "thead", "tbody", "tr", "th", "td", "details", "summary", "svg", "rect", "title",
+                "text", "line",
             ]
             .contains(&name),
             "tag <{tag}>"
@@ -32,9 +35,25 @@ fn without_own_tags(html: &str) -> String {
             let attribute = attribute.trim();
             assert!(
                 attribute.is_empty()
-                    || ["class=", "role=", "scope=", "data-label="]
-                        .iter()
-                        .any(|known| attribute.starts_with(known)),
+                    || [
+                        "class=",
+                        "role=",
+                        "scope=",
+                        "data-label=",
+                        "viewBox=",
+                        "aria-label=",
+                        "x=",
+                        "y=",
+                        "width=",
+                        "height=",
+                        "x1=",
+                        "y1=",
+                        "x2=",
+                        "y2=",
+                        "text-anchor=",
+                    ]
+                    .iter()
+                    .any(|known| attribute.starts_with(known)),
                 "attribute {attribute} in <{tag}>"
             );
         }
@@ -63,12 +82,30 @@ fn no_tag_leaks_from_any_field() {
             rows: vec![],
         },
     ];
-    let html = evidence::parts(&checks, &tables, [HOSTILE, HOSTILE], HOSTILE, HOSTILE);
+    let plots = [2, 20].map(|bars| Plot {
+        title: HOSTILE.to_owned(),
+        unit: HOSTILE.to_owned(),
+        labels: vec![HOSTILE.to_owned(); bars],
+        bars: vec![7; bars],
+    });
+    let html = evidence::parts(
+        &checks,
+        &tables,
+        &plots,
+        [HOSTILE, HOSTILE],
+        HOSTILE,
+        HOSTILE,
+    );
     let shown = without_own_tags(&html);
     assert!(!shown.contains(['<', '>']), "{shown}");
     assert!(!html.contains("<script") && !html.contains("<img"));
-    // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; two events; two digests
-    assert_eq!(html.matches("&lt;script&gt;").count(), 14, "{html}");
+    // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; two events; two digests;
+    // 11 of the plot with two bars and 47 of the one with twenty
+    assert_eq!(
+        html.matches("&lt;script&gt;").count(),
+        14 + 11 + 47,
+        "{html}"
+    );
 }
 
 #[test]
@@ -78,7 +115,7 @@ fn a_failing_check_says_so_in_words() {
         expected: Value::Integer(expected.into()),
         seen: Value::Integer(seen.into()),
     };
-    let html = evidence::parts(&[check(1, 1), check(1, 2)], &[], [""; 0], "", "");
+    let html = evidence::parts(&[check(1, 1), check(1, 2)], &[], &[], [""; 0], "", "");
     assert_eq!(html.matches("✓ holds").count(), 1);
     assert_eq!(html.matches("✗ fails").count(), 1);
     assert!(html.contains("<dt>expected</dt><dd><code>1</code></dd>"));
@@ -93,7 +130,7 @@ fn an_empty_table_says_so_and_counts_agree_in_number() {
         rows,
     };
     let row = || vec![text("k")];
-    let html = |rows, trace: &[&str]| evidence::parts(&[], &[table(rows)], trace, "", "");
+    let html = |rows, trace: &[&str]| evidence::parts(&[], &[table(rows)], &[], trace, "", "");
     assert!(html(vec![], &[]).contains("<code>requests</code> is empty."));
     assert!(html(vec![], &[]).contains("Trace: 0 events"));
     assert!(html(vec![row()], &["a"]).contains("<code>requests</code>, 1 row<"));
@@ -109,7 +146,7 @@ fn text_cells_are_shown_as_stored() {
         columns: vec!["payload".to_owned()],
         rows: vec![vec![text(payload)]],
     };
-    let html = evidence::parts(&[], &[table], [""; 0], "", "");
+    let html = evidence::parts(&[], &[table], &[], [""; 0], "", "");
     assert!(html.contains("<code>{&quot;priority&quot;:&quot;normal&quot;}</code>"));
     assert!(parse(payload).is_ok());
 }
@@ -127,7 +164,7 @@ fn every_scenario_shows_all_its_checks_events_and_digests() {
         );
         assert!(html.contains(&outcome.trace_sha256()) && html.contains(&outcome.checks_sha256()));
         for event in &outcome.trace.events {
-            let line = evidence::escaped(&event.to_string());
+            let line = markup::escaped(&event.to_string());
             assert!(html.contains(&line), "{line}");
         }
         without_own_tags(&html);
@@ -149,4 +186,38 @@ fn members_join_to_the_values_again() {
         evidence::members(r#"{"a": 1, "b": 2}"#).collect::<Vec<_>>(),
         [r#"{"a": 1,"#, r#""b": 2}"#]
     );
+}
+
+/// A plot says in words what it shows, keeps to its frame, and survives any heights.
+#[test]
+fn a_plot_keeps_to_its_frame() {
+    for bars in [
+        vec![],
+        vec![0],
+        vec![0, 0],
+        vec![1, u64::MAX, 0],
+        vec![3; 400],
+    ] {
+        let plot = Plot {
+            title: "Load".to_owned(),
+            unit: "requests".to_owned(),
+            labels: (0..bars.len()).map(|n| format!("w{n}")).collect(),
+            bars,
+        };
+        let svg = diagram::bars(&plot);
+        assert!(svg.contains("aria-label=\"Load"), "{svg}");
+        assert_eq!(svg.matches("<rect").count(), plot.bars.len());
+        for rect in svg.split("<rect").skip(1) {
+            let number = |name: &str| -> u64 {
+                let (_, rest) = rect.split_once(&format!(" {name}=\"")).expect(name);
+                rest.split('"')
+                    .next()
+                    .unwrap_or_default()
+                    .parse()
+                    .expect(name)
+            };
+            assert!(number("x") + number("width") <= 640 + 1, "{rect}");
+            assert!(number("y") + number("height") <= 208, "{rect}");
+        }
+    }
 }

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::refunds::{RUN, RefundFailure, Shop, TOOL, order};
+use super::refunds::{RUN, Shop, TOOL, order};
 use super::{Checks, Fixture, Outcome, RunError};
-use crate::client::{Breaker, Refused};
+use crate::client::{Breaker, Refused, timeout};
 use crate::json::Value;
 use crate::key::{OperationKey, action_key};
 use crate::sim::trace::What;
@@ -97,13 +97,26 @@ pub(super) fn new_run_same_arguments(world: &World, _: &Fixture) -> Result<Outco
 /// After a timeout the model starts over with a key that it made up.
 pub(super) fn new_key_after_timeout(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
-    shop.network.place(1, Verdict::BreakAfterwards);
+    shop.network.place(1, Verdict::LoseResponse);
+    let mut answers = Vec::new();
     for made_up in ["refund-A-7", "refund-A-7-second-try"] {
         let key = OperationKey::new(made_up).expect("a short text");
-        call(&shop, Some(&key))?;
+        answers.push(call(&shop, Some(&key))?);
     }
+    shop.checks.check(
+        "the first call times out",
+        "no answer within 1000 ms",
+        answers[0].clone(),
+    );
     shop.check_rows("two refunds, two replay records", 2, 2)?;
     shop.outcome([])
+}
+
+/// The tools that the model calls in one batch.
+#[derive(Debug, Clone, Copy)]
+enum BatchTool {
+    Refund,
+    CloseAccount,
 }
 
 /// One tool of a batch commits, its sibling stops the run for a human, and the whole batch runs
@@ -111,29 +124,39 @@ pub(super) fn new_key_after_timeout(world: &World, _: &Fixture) -> Result<Outcom
 pub(super) fn tool_batch_paused_for_human(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     let key = action_key(RUN, TOOL, &order().to_json());
-    let mut batches = 0_u32;
+    let (mut batches, mut closed) = (0_u32, 0_u32);
     for approved in [false, true] {
         batches += 1;
-        call(&shop, Some(&key))?;
-        let line = if approved {
-            "the human has approved: the batch runs again"
-        } else {
-            "the other tool of the batch asks a human: the run stops"
-        };
-        shop.print(&shop.agent(), line.to_owned());
+        for tool in [BatchTool::Refund, BatchTool::CloseAccount] {
+            let line = match tool {
+                BatchTool::Refund => {
+                    call(&shop, Some(&key))?;
+                    continue;
+                }
+                BatchTool::CloseAccount if approved => {
+                    closed += 1;
+                    "close_account runs"
+                }
+                BatchTool::CloseAccount => "close_account waits for a human: the batch stops",
+            };
+            shop.print(&shop.agent(), line.to_owned());
+        }
     }
+    shop.checks.check("the sibling ran once", 1, closed);
     shop.check_rows("one refund, one replay record", 1, 1)?;
     shop.outcome([("batches", batches.into())])
 }
 
+/// What the model reads of one call: the answer, or the error. It waits a second at most.
 fn call(shop: &Shop<'_>, key: Option<&OperationKey>) -> Result<Value, RunError> {
-    let answer = shop
-        .world
-        .run(&shop.agent(), shop.attempt(&order(), key))?
-        .ok_or(RunError::NoEnd)?;
+    let agent = shop.agent();
+    let order = order();
+    let attempt = timeout(&agent, Duration::from_secs(1), shop.attempt(&order, key));
+    let answer = shop.world.run(&agent, attempt)?.ok_or(RunError::NoEnd)?;
     Ok(match answer {
-        Ok(answer) => answer,
-        Err(error) => Value::from(RefundFailure::to_string(&error)),
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => Value::from(error.to_string()),
+        Err(elapsed) => Value::from(elapsed.to_string()),
     })
 }
 

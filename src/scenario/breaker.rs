@@ -41,7 +41,7 @@ pub(super) fn breaker_half_open_success_closes(
     line.cool_down()?;
     line.check_state("it is half-open after the cool-down", "half-open");
     line.calls(1)?;
-    line.check_state("a successful trial closes it", "closed, 0 failures");
+    line.check_state("a successful trial closes it", "closed, 0 counted");
     line.calls(1)?;
     line.check_touches(4);
     Ok(line.outcome([]))
@@ -73,9 +73,9 @@ pub(super) fn breaker_success_resets_count(
     line.network.place(1, Verdict::Refuse);
     line.network.place(3, Verdict::Refuse);
     for state in [
-        "closed, 1 failures",
-        "closed, 0 failures",
-        "closed, 1 failures",
+        "closed, 1 counted",
+        "closed, 0 counted",
+        "closed, 1 counted",
     ] {
         line.calls(1)?;
         line.check_state("the count follows the last results", state);
@@ -231,7 +231,7 @@ impl<'a> Line<'a> {
 
     fn check_state(&mut self, claim: &str, expected: &str) {
         let state = match self.breaker.state(self.agent.now()) {
-            State::Closed { failures } => format!("closed, {failures} failures"),
+            State::Closed { failures } => format!("closed, {failures} counted"),
             State::Open { .. } => "open".to_owned(),
             State::HalfOpen => "half-open".to_owned(),
         };

@@ -125,6 +125,9 @@ fn delays(world: &World, jitter: Jitter) -> Result<Outcome, RunError> {
         run.checks.check(claim, true, (from..=to).contains(&delay));
         shown.push(Value::from(millis(delay)));
         previous = delay;
+        world
+            .run(&run.client, Clock::sleep(&run.client, delay))?
+            .ok_or(RunError::NoEnd)?;
     }
     let plot = Plot {
         title: "Delay before each retry".to_owned(),
@@ -365,14 +368,17 @@ fn stampede(
     for client in 0..CLIENTS {
         let mut backoff = Backoff::new(base, cap, jitter, Rng::new(client));
         let mut arrives = Duration::ZERO;
+        let mut line = format!("client {} arrives after ms", client + 1);
         for retry in 0..RETRIES {
             arrives += backoff.delay(retry);
+            line.push_str(&format!(" {}", millis(arrives)));
             let window = (millis(arrives) / WINDOW_MS) as usize;
             if bars.len() <= window {
                 bars.resize(window + 1, 0);
             }
             bars[window] += 1;
         }
+        run.client.record(What::Printed(line));
     }
     let peak = bars.iter().copied().max().unwrap_or(0);
     let arrivals: u64 = bars.iter().sum();
