@@ -27,7 +27,7 @@ pub struct Backoff {
     cap: Duration,
     jitter: Jitter,
     rng: Rng,
-    /// The last decorrelated delay.
+    /// The delay before the next one, for [`Jitter::Decorrelated`].
     previous: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Backoff {
 /// Exact for any arguments: a product too large for a [`Duration`] is above any cap.
 pub fn ceiling(base: Duration, cap: Duration, retry: u32) -> Duration {
     let nanos = base.as_nanos();
-    // Zero has no bit to shift out, and its shift would still be refused at 128.
+    // Zero stays zero however often it is doubled; only other products outgrow the cap.
     if nanos == 0 {
         return Duration::ZERO;
     }

@@ -187,7 +187,7 @@ impl<E: Error> Error for GaveUp<E> {}
 /// [`RetryAfter::parse`] can read, as long as `backoff` says. A wait that would leave no time for
 /// the next attempt is not begun.
 ///
-/// Retry at one layer only: three layers of three attempts are 27 calls.
+/// Layers multiply: where each of three makes three attempts, the service sees 27. Retry in one.
 ///
 /// # Errors
 ///

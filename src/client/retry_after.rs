@@ -1,5 +1,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
+/// Bytes of the longest date, a Wednesday in the second of the three formats.
+const LONGEST_DATE: usize = "Wednesday, 09-Nov-94 08:49:37 GMT".len();
+
 /// What a `Retry-After` header asks for: [RFC 9110, section
 /// 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +52,17 @@ impl RetryAfter {
 /// Time from the epoch to a date.
 fn date(value: &str) -> Option<Duration> {
     // The crate would ignore more kinds of white space around the date than the RFC.
-    if value.trim().len() != value.len() {
+    if value.len() > LONGEST_DATE || value.trim().len() != value.len() {
         return None;
     }
-    // The crate knows no leap seconds, which UTC has at the end of a day only.
-    if let Some((before, after)) = value.split_once("23:59:60") {
-        return date(&format!("{before}23:59:59{after}")).map(|eve| eve + Duration::from_secs(1));
-    }
-    let time = httpdate::parse_http_date(value).ok()?;
-    time.duration_since(UNIX_EPOCH).ok()
+    // Nor does it know leap seconds, which UTC has at the end of a day only.
+    let (time, leap) = match value.split_once("23:59:60") {
+        Some((before, after)) => (
+            httpdate::parse_http_date(&format!("{before}23:59:59{after}")),
+            1,
+        ),
+        None => (httpdate::parse_http_date(value), 0),
+    };
+    let since_epoch = time.ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(since_epoch + Duration::from_secs(leap))
 }
