@@ -182,8 +182,11 @@ impl World {
         process: &Process,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, WorldError> {
-        let mut done = self.run_together([(process.clone(), work)], &mut Script::default())?;
-        Ok(done.pop().flatten())
+        // Not run_together, whose lists would be compiled anew for every caller of this.
+        let result = RefCell::new(None);
+        let task = Task::new(process.clone(), work, &result);
+        self.drive(vec![task], &mut Script::default())?;
+        Ok(result.into_inner())
     }
 
     /// Runs processes together until each is done or dead, one moving at a time, as `chooser`
@@ -203,16 +206,7 @@ impl World {
         let tasks = work
             .into_iter()
             .zip(&results)
-            .map(|((process, work), result)| Task {
-                process: process.clone(),
-                work: Box::pin(async move {
-                    let done = work.await;
-                    // What a process did after its death never left it.
-                    if process.is_alive() {
-                        result.replace(Some(done));
-                    }
-                }),
-            })
+            .map(|((process, work), result)| Task::new(process, work, result))
             .collect();
         self.drive(tasks, chooser)?;
         Ok(results.into_iter().map(RefCell::into_inner).collect())
@@ -287,6 +281,25 @@ impl World {
 struct Task<'a> {
     process: Process,
     work: Pin<Box<dyn Future<Output = ()> + 'a>>,
+}
+
+impl<'a> Task<'a> {
+    fn new<T>(
+        process: Process,
+        work: impl Future<Output = T> + 'a,
+        result: &'a RefCell<Option<T>>,
+    ) -> Self {
+        Self {
+            process: process.clone(),
+            work: Box::pin(async move {
+                let done = work.await;
+                // What a process did after its death never left it.
+                if process.is_alive() {
+                    result.replace(Some(done));
+                }
+            }),
+        }
+    }
 }
 
 /// A process of a [`World`], and the [`Host`] of the tool that runs in it. A clone is the same
