@@ -1,8 +1,10 @@
-//! The tools under test, written as an engineer would ship them: rusqlite and plain SQL.
+//! The tools under test, written as an engineer would ship them: rusqlite and plain SQL; and
+//! beside them, in [`contracts`], what other services' documents promise.
 //!
 //! A tool has no faults of its own. It passes named points of its [`Host`](crate::sim::Host), and
 //! whoever runs it may strike there.
 
+pub mod contracts;
 pub mod refunds;
 mod replay;
 pub mod tickets;
