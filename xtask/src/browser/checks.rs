@@ -118,6 +118,28 @@ fn without_runtime(text: &str) -> Result<String> {
     Ok(strict::Value::Object(fields).pretty())
 }
 
+/// The reports of all tables as one, without `runtime`. Beside scenarios and digests they must agree.
+fn joined(reports: &[String]) -> Result<String> {
+    let mut whole: Option<BTreeMap<String, strict::Value>> = None;
+    for report in reports {
+        let strict::Value::Object(fields) = parse(&without_runtime(report)?)? else {
+            bail!("expected an object, seen {report}");
+        };
+        let Some(whole) = &mut whole else {
+            whole = Some(fields);
+            continue;
+        };
+        for (name, value) in fields {
+            match (whole.get_mut(&name), value) {
+                (Some(strict::Value::Object(all)), strict::Value::Object(more)) => all.extend(more),
+                (Some(known), value) if *known == value => {}
+                (_, value) => bail!("{name} differs between two tables: {}", value.pretty()),
+            }
+        }
+    }
+    Ok(strict::Value::Object(whole.context("no table has a report")?).pretty())
+}
+
 /// The first line in which two texts differ.
 fn difference(expected: &str, seen: &str) -> String {
     let mut pairs = expected.lines().zip(seen.lines()).enumerate();
@@ -158,10 +180,11 @@ async fn every_row_agrees(page: &Page, expected: &Expected) -> Result<()> {
 
 async fn run_all_gives_results_json(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    let report = without_runtime(&page.run_all().await?).context("the report")?;
+    let reports = page.run_all().await?;
+    let report = joined(&reports).context("the reports")?;
     ensure!(
         report == expected.report,
-        "the report is not results.json: {}",
+        "the reports are not results.json: {}",
         difference(&expected.report, &report)
     );
     every_row_agrees(page, expected).await

@@ -134,16 +134,29 @@ impl Page {
             .with_context(|| format!("cannot press {selector}"))
     }
 
-    /// Presses *Run all* and waits for the report.
-    pub async fn run_all(&self) -> Result<String> {
-        self.press("#run-all").await?;
-        self.wait("the report stands in #report", async || {
+    /// Presses every table's Run all, one after the other, and answers their reports.
+    pub async fn run_all(&self) -> Result<Vec<String>> {
+        let groups = self
+            .script(
+                "return [...document.querySelectorAll('[data-run-all]')].map((one) => one.dataset.runAll);",
+            )
+            .await?;
+        let groups: Vec<String> = serde_json::from_value(groups)?;
+        let mut reports = Vec::new();
+        for group in groups {
+            self.press(&format!("[data-run-all='{group}']")).await?;
+            let text = format!(
+                "return document.querySelector(\"[data-report='{group}'] pre\")?.textContent ?? ''"
+            );
             let report = self
-                .text("return document.querySelector('#report')?.textContent ?? ''")
+                .wait(&format!("the report of {group} stands"), async || {
+                    let report = self.text(&text).await?;
+                    Ok((!report.trim().is_empty()).then_some(report))
+                })
                 .await?;
-            Ok((!report.trim().is_empty()).then_some(report))
-        })
-        .await
+            reports.push(report);
+        }
+        Ok(reports)
     }
 
     /// Presses a scenario's own button and waits for its row.
