@@ -12,7 +12,7 @@ use crate::tool::{AFTER_COMMIT, BEFORE_COMMIT, ToolError};
 
 use super::{Checks, Fixture, Outcome, RunError, Stage, Table};
 
-type Answer = Result<Ticket, ToolError>;
+pub(super) type Answer = Result<Ticket, ToolError>;
 
 /// Without a key the second call opens a second ticket.
 pub fn naive_retry<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Outcome, RunError> {
@@ -146,12 +146,7 @@ pub fn deleted_replay_record<S: Stage>(stage: &S, fixture: &Fixture) -> Result<O
     let first = lab.call(&agent, &fixture.payload(), Some(key))?;
     lab.answer("the key opens a ticket", Expected::Ticket(1), &first);
     lab.rows("one ticket, one replay record", 1, 1)?;
-    let deleted = lab
-        .observer
-        .connection()
-        .execute("DELETE FROM requests WHERE key = ?1", [key.as_str()])?;
-    lab.checks
-        .check("one replay record is deleted", 1_usize, deleted);
+    lab.forget(key)?;
     let again = lab.call(&agent, &fixture.payload(), Some(key))?;
     lab.answer(
         "the same key opens a second ticket",
@@ -163,7 +158,7 @@ pub fn deleted_replay_record<S: Stage>(stage: &S, fixture: &Fixture) -> Result<O
 }
 
 /// What a caller must have seen.
-enum Expected<'a> {
+pub(super) enum Expected<'a> {
     Ticket(i64),
     TimedOut,
     Interrupted(Point),
@@ -193,21 +188,21 @@ fn answer_to_json(answer: &Answer) -> Value {
 }
 
 /// How many rows stand in each table.
-struct Counts {
-    tickets: i64,
+pub(super) struct Counts {
+    pub(super) tickets: i64,
 }
 
 /// A scenario in progress: its observer, and what was checked so far.
-struct Lab<'a, S: Stage> {
-    stage: &'a S,
+pub(super) struct Lab<'a, S: Stage> {
+    pub(super) stage: &'a S,
     observer: TicketDesk<S::Host>,
     calls: usize,
-    checks: Checks,
+    pub(super) checks: Checks,
 }
 
 impl<'a, S: Stage> Lab<'a, S> {
     /// An empty database, and a process that looks into it.
-    fn open(stage: &'a S) -> Result<Self, RunError> {
+    pub(super) fn open(stage: &'a S) -> Result<Self, RunError> {
         let (connection, host) = stage.enter("observer")?;
         let observer = TicketDesk::new(connection, host)?;
         observer.create_tables()?;
@@ -219,12 +214,12 @@ impl<'a, S: Stage> Lab<'a, S> {
         })
     }
 
-    fn agent(&self, name: &str) -> Result<TicketDesk<S::Host>, RunError> {
+    pub(super) fn agent(&self, name: &str) -> Result<TicketDesk<S::Host>, RunError> {
         let (connection, host) = self.stage.enter(name)?;
         Ok(TicketDesk::new(connection, host)?)
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         agent: &TicketDesk<S::Host>,
         payload: &Value,
@@ -255,13 +250,34 @@ impl<'a, S: Stage> Lab<'a, S> {
         Ok((agent, third?))
     }
 
-    fn answer(&mut self, claim: impl Into<String>, expected: Expected<'_>, seen: &Answer) {
+    pub(super) fn answer(
+        &mut self,
+        claim: impl Into<String>,
+        expected: Expected<'_>,
+        seen: &Answer,
+    ) {
         self.checks
             .check(claim, expected.to_json(), answer_to_json(seen));
     }
 
+    /// Deletes the replay record of `key`, as retention does once its time is over.
+    pub(super) fn forget(&mut self, key: &OperationKey) -> Result<(), RunError> {
+        let deleted = self
+            .observer
+            .connection()
+            .execute("DELETE FROM requests WHERE key = ?1", [key.as_str()])?;
+        self.checks
+            .check("one replay record is deleted", 1_usize, deleted);
+        Ok(())
+    }
+
     /// Counts the rows of both tables against what is claimed.
-    fn rows(&mut self, claim: &str, tickets: i64, requests: i64) -> Result<Counts, RunError> {
+    pub(super) fn rows(
+        &mut self,
+        claim: &str,
+        tickets: i64,
+        requests: i64,
+    ) -> Result<Counts, RunError> {
         let count = |table: &str| {
             self.observer.connection().query_row(
                 &format!("SELECT count(*) FROM {table}"),
@@ -281,7 +297,10 @@ impl<'a, S: Stage> Lab<'a, S> {
         Ok(Counts { tickets: seen.0 })
     }
 
-    fn outcome<const N: usize>(&mut self, values: [(&str, Value); N]) -> Result<Outcome, RunError> {
+    pub(super) fn outcome<const N: usize>(
+        &mut self,
+        values: [(&str, Value); N],
+    ) -> Result<Outcome, RunError> {
         // The trace ends with the scenario; reading its last state is no part of it.
         let trace = self.stage.trace();
         let tables = ["tickets", "requests"]
@@ -299,7 +318,7 @@ impl<'a, S: Stage> Lab<'a, S> {
 }
 
 /// One call as its caller sees it, written into the trace.
-async fn call<S: Stage>(
+pub(super) async fn call<S: Stage>(
     desk: &TicketDesk<S::Host>,
     payload: &Value,
     key: Option<&OperationKey>,

@@ -5,6 +5,7 @@
 
 mod agent;
 mod breaker;
+pub mod contracts;
 mod fixture;
 pub mod lab;
 mod outcome;
@@ -95,6 +96,13 @@ const ALL: &[Scenario] = registry! {
     breaker_tells_model_to_stop = "a dead service behind a breaker",
     new_key_after_timeout = "the model makes up a new key after a timeout",
     tool_batch_paused_for_human = "a batch runs again after a human approved",
+    }
+    contracts {
+    contract_500_then_retry = "the first answer is a 500, then the same request again",
+    contract_invalid_then_corrected = "an invalid payload, then the corrected one under its key",
+    contract_changed_payload = "a success, then another payload under its key",
+    contract_second_while_first_runs = "the same request twice, the second while the first runs",
+    contract_retry_after_retention = "a success, then the same request when its key is forgotten",
     }
 };
 
