@@ -246,7 +246,7 @@ Options:
         for group in scenario::groups() {
             writeln!(out, "{group}")?;
             for scenario in scenario::all().iter().filter(|one| one.group == group) {
-                writeln!(out, "  {:<24}{}", scenario.id, scenario.title)?;
+                writeln!(out, "  {:<34}{}", scenario.id, scenario.title)?;
             }
         }
         Ok(())

@@ -255,7 +255,7 @@ fn list_names_every_scenario() {
     let output = run(&["list"]);
     for scenario in all() {
         assert!(
-            text(&output.stdout).contains(scenario.id),
+            text(&output.stdout).contains(&format!("\n  {} ", scenario.id)),
             "{}",
             scenario.id
         );
