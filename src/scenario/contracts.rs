@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::json::Value;
 use crate::sim::trace::What;
 use crate::tool::contracts::{Answer, Contract, Course, Draft, Service, StripeV1, StripeV2};
-use crate::tool::tickets::TicketDesk;
 use crate::tool::{BEFORE_COMMIT, ToolError};
 
 use super::lab::{self, Expected, Lab};
@@ -181,11 +180,7 @@ pub fn contract_second_while_first_runs<S: Stage>(
         ],
     )?;
     let names = ["lab first", "lab second"].map(str::to_owned);
-    let answers = stage.run_together(&names, |connection, host| {
-        let payload = &payload;
-        let desk = TicketDesk::new(connection, host);
-        async move { lab::call::<S>(&desk?, payload, Some(key)).await }
-    })?;
+    let answers = lab.together(&names, &payload, key)?;
     for (name, answer) in names.iter().zip(&answers) {
         let claim = format!("{name}: has the one ticket");
         lab.answer(claim, Expected::Ticket(1), answer);

@@ -96,12 +96,7 @@ pub fn concurrent_same_key<S: Stage>(stage: &S, fixture: &Fixture) -> Result<Out
     let names: Vec<String> = (1..=CALLERS).map(|n| format!("caller {n}")).collect();
     let payload = fixture.payload();
     let key = fixture.operation_key();
-    let answers = stage.run_together(&names, |connection, host| {
-        let payload = &payload;
-        let desk = TicketDesk::new(connection, host);
-        async move { call::<S>(&desk?, payload, Some(key)).await }
-    })?;
-    lab.calls = answers.len();
+    let answers = lab.together(&names, &payload, key)?;
     let mut ids: Vec<i64> = Vec::new();
     for (name, answer) in names.iter().zip(&answers) {
         lab.answer(
@@ -229,6 +224,20 @@ impl<'a, S: Stage> Lab<'a, S> {
         self.stage.run(agent.host(), call::<S>(agent, payload, key))
     }
 
+    /// One call of each name, all with one key and let go at once; answers in the order of names.
+    pub(super) fn together(
+        &mut self,
+        names: &[String],
+        payload: &Value,
+        key: &OperationKey,
+    ) -> Result<Vec<Answer>, RunError> {
+        self.calls += names.len();
+        self.stage.run_together(names, |connection, host| {
+            let desk = TicketDesk::new(connection, host);
+            async move { call::<S>(&desk?, payload, Some(key)).await }
+        })
+    }
+
     /// Three calls with one key, the first answer lost. Returns the last answer.
     fn retried_with_stable_key(
         &mut self,
@@ -299,8 +308,13 @@ impl<'a, S: Stage> Lab<'a, S> {
 
     pub(super) fn outcome<const N: usize>(
         &mut self,
-        values: [(&str, Value); N],
+        values: [(&'static str, Value); N],
     ) -> Result<Outcome, RunError> {
+        self.end(values.into())
+    }
+
+    /// One for every number of values, which keeps the module small.
+    fn end(&mut self, values: Vec<(&'static str, Value)>) -> Result<Outcome, RunError> {
         // The trace ends with the scenario; reading its last state is no part of it.
         let trace = self.stage.trace();
         let tables = ["tickets", "requests"]
@@ -318,7 +332,7 @@ impl<'a, S: Stage> Lab<'a, S> {
 }
 
 /// One call as its caller sees it, written into the trace.
-pub(super) async fn call<S: Stage>(
+async fn call<S: Stage>(
     desk: &TicketDesk<S::Host>,
     payload: &Value,
     key: Option<&OperationKey>,
