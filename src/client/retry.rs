@@ -241,19 +241,16 @@ where
             cut_short: false,
         };
         let left = time_left();
-        if left.is_zero() {
-            return Err(out_of_time(cause));
-        }
         let delay = match asked(&cause, clock) {
-            Some(asked) if asked > policy.max_retry_after || asked >= left => {
+            Some(asked) if asked > policy.max_retry_after || !asked.is_zero() && asked >= left => {
                 return Err(GaveUp::AskedToWaitTooLong { asked, last: cause });
             }
             Some(asked) => asked,
-            None => match backoff.delay(attempt - 1) {
-                delay if delay >= left => return Err(out_of_time(cause)),
-                delay => delay,
-            },
+            None => backoff.delay(attempt - 1),
         };
+        if delay >= left {
+            return Err(out_of_time(cause));
+        }
         on_retry(&Retrying {
             attempt,
             cause: &cause,

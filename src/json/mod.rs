@@ -85,10 +85,16 @@ pub struct NotFinite;
 impl Value {
     /// An object of these pairs. When a name comes twice its last value stays, as in a Python `dict`.
     pub fn object(pairs: impl IntoIterator<Item = (impl Into<String>, Value)>) -> Value {
+        let mut pairs = pairs.into_iter().map(|(name, value)| (name.into(), value));
+        Self::object_of(&mut pairs)
+    }
+
+    // Apart, so that it is compiled once and not for every kind of list. One by one: collecting would bring the
+    // standard library's sort into the wasm module, 20 KB of it.
+    fn object_of(pairs: &mut dyn Iterator<Item = (String, Value)>) -> Value {
         let mut members = BTreeMap::new();
-        // One by one: collecting would bring the standard library's sort into the wasm module, 20 KB of it.
         for (name, value) in pairs {
-            members.insert(name.into(), value);
+            members.insert(name, value);
         }
         Value::Object(members)
     }

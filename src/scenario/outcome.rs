@@ -43,10 +43,15 @@ impl Checks {
         expected: impl Into<Value>,
         seen: impl Into<Value>,
     ) {
+        self.push(claim.into(), expected.into(), seen.into());
+    }
+
+    // Apart, so that it is compiled once and not for every kind of argument.
+    fn push(&mut self, claim: String, expected: Value, seen: Value) {
         self.0.push(Check {
-            claim: claim.into(),
-            expected: expected.into(),
-            seen: seen.into(),
+            claim,
+            expected,
+            seen,
         });
     }
 
