@@ -7,6 +7,9 @@
 //! What the text calls recorded must be what `results.json` records; everything else is an [`ArticleError`]
 //! that names the place.
 //!
+//! A comment `<!-- answer -->` directly before a block quote folds the quote away behind a button, as the answer
+//! to the question above it.
+//!
 //! No other raw HTML is let through. It is refused rather than escaped: the author learns of it from the build,
 //! where escaping would let readers find tags in the prose.
 
@@ -63,14 +66,15 @@ pub enum ArticleError {
     },
     /// No paragraph follows the title.
     NoDescription,
-    /// Raw HTML that is not a scenario marker.
+    /// Raw HTML that is no marker.
     RawHtml {
         /// Where it stands.
         line: usize,
         /// The HTML as written.
         html: String,
     },
-    /// A scenario marker that cannot be read, or that no table follows.
+    /// A scenario marker that cannot be read or that no table follows, or an answer marker that no block quote
+    /// follows.
     Marker {
         /// Where it stands.
         line: usize,
@@ -136,7 +140,7 @@ impl fmt::Display for ArticleError {
             ),
             Self::RawHtml { line, html } => write!(
                 f,
-                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->` is allowed"
+                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->` and `<!-- answer -->` are allowed"
             ),
             Self::Marker { line, reason } | Self::Table { line, reason } => {
                 write!(f, "article.md, line {line}: {reason}")
@@ -182,6 +186,9 @@ const WRITTEN_COLUMNS: [&str; 3] = ["Scenario", "What happens", "Recorded"];
 /// The columns that only a reader who can run scenarios needs.
 const LIVE_COLUMNS: [&str; 3] = ["Run", "Your run", "Agreement"];
 
+/// The beginning of an answer. It opens without a script.
+const ANSWER: &str = "<details class=\"answer\"><summary>Show the answer</summary>\n";
+
 type Events<'a> = Vec<Event<'a>>;
 
 struct Heading {
@@ -219,6 +226,10 @@ struct Writer<'a> {
     sections_start: Option<usize>,
     /// A marker that waits for its table.
     marker: Option<Marker>,
+    /// The line of an answer marker that waits for its block quote.
+    answer: Option<usize>,
+    /// Of each open block quote, outermost first, whether it is an answer.
+    quotes: Vec<bool>,
 }
 
 impl<'a> Writer<'a> {
@@ -241,23 +252,34 @@ impl<'a> Writer<'a> {
             headings: Vec::new(),
             sections_start: None,
             marker: None,
+            answer: None,
+            quotes: Vec::new(),
         }
     }
 
     fn write(&mut self) -> Result<(), ArticleError> {
         while let Some((event, range)) = self.next()? {
-            if let Some(marker) = &self.marker
-                && !matches!(event, Event::Start(Tag::Table(_)))
-            {
-                return Err(ArticleError::Marker {
-                    line: marker.line,
-                    reason: "no table stands directly after this scenario marker".to_owned(),
-                });
-            }
+            self.check_markers(Some(&event))?;
             match event {
                 Event::Start(Tag::Heading { level, .. }) => self.heading(level, &range)?,
                 Event::Start(Tag::Table(alignments)) => self.table(&alignments)?,
                 Event::Start(Tag::HtmlBlock) => self.html_block(&range)?,
+                Event::Start(Tag::BlockQuote(_)) => {
+                    let is_answer = self.answer.take().is_some();
+                    self.quotes.push(is_answer);
+                    self.flush();
+                    self.out
+                        .push_str(if is_answer { ANSWER } else { "<blockquote>\n" });
+                }
+                Event::End(TagEnd::BlockQuote(_)) => {
+                    let is_answer = self.quotes.pop() == Some(true);
+                    self.flush();
+                    self.out.push_str(if is_answer {
+                        "</details>\n"
+                    } else {
+                        "</blockquote>\n"
+                    });
+                }
                 Event::Start(Tag::Paragraph)
                     if self.title.is_some() && self.description.is_none() =>
                 {
@@ -271,13 +293,26 @@ impl<'a> Writer<'a> {
             }
         }
         self.flush();
-        match self.marker.take() {
-            Some(marker) => Err(ArticleError::Marker {
-                line: marker.line,
-                reason: "no table stands directly after this scenario marker".to_owned(),
-            }),
-            None => Ok(()),
-        }
+        self.check_markers(None)
+    }
+
+    /// That what a marker announced is what comes `next`.
+    fn check_markers(&self, next: Option<&Event<'_>>) -> Result<(), ArticleError> {
+        let (line, reason) = match (&self.marker, self.answer) {
+            (Some(marker), _) if !matches!(next, Some(Event::Start(Tag::Table(_)))) => (
+                marker.line,
+                "no table stands directly after this scenario marker",
+            ),
+            (_, Some(line)) if !matches!(next, Some(Event::Start(Tag::BlockQuote(_)))) => (
+                line,
+                "no block quote stands directly after this answer marker",
+            ),
+            _ => return Ok(()),
+        };
+        Err(ArticleError::Marker {
+            line,
+            reason: reason.to_owned(),
+        })
     }
 
     /// The next event, with links, images and raw HTML in running text judged on the way.
@@ -410,6 +445,10 @@ impl<'a> Writer<'a> {
                 _ => "",
             })
             .collect();
+        if text.trim() == "<!-- answer -->" {
+            self.answer = Some(line);
+            return Ok(());
+        }
         let Some(inner) = text
             .trim()
             .strip_prefix("<!-- scenarios:")

@@ -195,6 +195,44 @@ fn a_malformed_scenario_table_names_its_line() {
 }
 
 #[test]
+fn an_answer_is_folded_away() {
+    let html = rendered(
+        "<!-- answer -->\n> See [it](#here).\n>\n> > Quoted.\n>\n> ```rust\n> one();\n> ```\n\n> Plain.\n\n## Here\n",
+    );
+    assert!(
+        html.contains(
+            "<details class=\"answer\"><summary>Show the answer</summary>\n\
+             <p>See <a href=\"#here\">it</a>.</p>\n\
+             <blockquote>\n<p>Quoted.</p>\n</blockquote>\n\
+             <pre><code class=\"language-rust\">one();\n</code></pre>\n\
+             </details>\n\
+             <blockquote>\n<p>Plain.</p>\n</blockquote>\n"
+        ),
+        "{html}"
+    );
+    for body in [
+        "<!-- answer -->\n",
+        "<!-- answer -->\n\nText.\n\n> Too late.\n",
+        "<!-- answer -->\n\n<!-- answer -->\n> Twice.\n",
+        "<!-- answer -->\n## Section\n",
+        "> Quoted.\n>\n> <!-- answer -->\n\n> Outside.\n",
+    ] {
+        let line = 5 + body[..body.find("<!--").expect("a marker")]
+            .matches('\n')
+            .count();
+        refused(
+            body,
+            &format!("line {line}: no block quote stands directly after this answer marker"),
+        );
+    }
+    refused("<!-- answer: x -->\n> x\n", "line 5: raw HTML");
+    refused(
+        "<!-- scenarios: lab | x -->\n\n<!-- answer -->\n> x\n",
+        "line 5: no table stands directly after",
+    );
+}
+
+#[test]
 fn raw_html_is_refused() {
     refused(
         "<div>block</div>\n",
