@@ -7,7 +7,7 @@
 //! | [`json`] | strict parsing and the one canonical printer | a second printer elsewhere |
 //! | [`digest`] | SHA-256 in hex | anything secret |
 //! | [`key`] | operation keys: the caller's intent, or derived from an action | randomness |
-//! | [`sim`] | the world: clock, random numbers, trace, schedule, disk | the name of a scenario or tool |
+//! | [`sim`] | the world: clock, random numbers, trace, schedule, network, disk | the name of a scenario or tool |
 //! | [`tool`] | the tools under test, and models of documented contracts | faults of their own |
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |

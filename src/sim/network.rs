@@ -74,6 +74,12 @@ impl Network {
         self.sent.get()
     }
 
+    fn verdict(&self, number: u32) -> Verdict {
+        let placed = self.placed.borrow();
+        let found = placed.iter().find(|(of, _)| *of == number);
+        found.map_or(self.usual, |&(_, verdict)| verdict)
+    }
+
     /// Sends a request of `caller`; `work` is what `service` does when it arrives.
     ///
     /// Never returns when request or response is lost, or when the service dies at its work: the
@@ -90,10 +96,7 @@ impl Network {
     ) -> Result<T, NetworkError> {
         let number = self.sent.get() + 1;
         self.sent.set(number);
-        let placed = self.placed.borrow();
-        let verdict = placed.iter().find(|(of, _)| *of == number);
-        let verdict = verdict.map_or(self.usual, |&(_, verdict)| verdict);
-        drop(placed);
+        let verdict = self.verdict(number);
         caller.message(
             service,
             match verdict {
