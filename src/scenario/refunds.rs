@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Checks, Fixture, Outcome, RunError, Table};
@@ -151,7 +152,7 @@ pub(super) struct Shop<'a> {
     pub(super) network: Network,
     pub(super) checks: Checks,
     agent: RefCell<Process>,
-    service: RefCell<RefundService<Process>>,
+    service: RefCell<Rc<RefundService<Process>>>,
     recording: Recording,
     attempts: Cell<u32>,
     printed: RefCell<Vec<Value>>,
@@ -163,7 +164,7 @@ impl<'a> Shop<'a> {
             world,
             network: Network::new(Verdict::Deliver),
             checks: Checks::default(),
-            service: RefCell::new(start_service(world, recording)?),
+            service: RefCell::new(Rc::new(start_service(world, recording)?)),
             agent: RefCell::new(world.start("agent")),
             recording,
             attempts: Cell::default(),
@@ -191,7 +192,7 @@ impl<'a> Shop<'a> {
         if !self.service.borrow().host().is_alive() {
             let restarted = start_service(self.world, self.recording);
             let restarted = restarted.map_err(|error| RefundFailure::Service(error.into()))?;
-            self.service.replace(restarted);
+            self.service.replace(Rc::new(restarted));
         }
         let agent = self.agent();
         agent.record(What::Called {
@@ -199,12 +200,9 @@ impl<'a> Shop<'a> {
             key: key.map(ToString::to_string),
             payload: request.to_json().compact(),
         });
-        let answer = {
-            // Held across the call: nobody replaces the service while it works.
-            let service = self.service.borrow();
-            let work = service.refund(request, key);
-            self.network.call(&agent, service.host(), work).await
-        };
+        let service = Rc::clone(&self.service.borrow());
+        let work = service.refund(request, key);
+        let answer = self.network.call(&agent, service.host(), work).await;
         let answer = match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(RefundFailure::Service(error)),
