@@ -688,7 +688,8 @@ impl<'a> Writer<'a> {
             "\" data-trace=\"",
             &escaped(trace),
             "\">\n<th scope=\"row\" role=\"rowheader\"><code>",
-            &id,
+            // A long id breaks between its words.
+            &id.replace('_', "_<wbr>"),
             "</code> ",
             &anchor(&id, name),
             "</th>\n<td role=\"cell\" class=\"happens\" data-label=\"What happens\">",

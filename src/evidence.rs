@@ -61,13 +61,24 @@ where
     out
 }
 
-/// The pieces of printed values between which a line may break; joined by single spaces they are `values` again.
+/// The pieces of printed values between which a line may break: after a comma that no string holds. Joined by single
+/// spaces they are `values` again.
 pub fn members(values: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(values);
     std::iter::from_fn(move || {
         let text = rest?;
-        let (member, after) = match text.find(", ") {
-            Some(comma) => (&text[..=comma], Some(&text[comma + 2..])),
+        let (mut in_string, mut escaped) = (false, false);
+        let comma = text.char_indices().find(|&(at, character)| {
+            match character {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '"' => in_string = !in_string,
+                _ => {}
+            }
+            !in_string && text[at..].starts_with(", ")
+        });
+        let (member, after) = match comma {
+            Some((comma, _)) => (&text[..=comma], Some(&text[comma + 2..])),
             None => (text, None),
         };
         rest = after;

@@ -186,6 +186,10 @@ fn members_join_to_the_values_again() {
         evidence::members(r#"{"a": 1, "b": 2}"#).collect::<Vec<_>>(),
         [r#"{"a": 1,"#, r#""b": 2}"#]
     );
+    assert_eq!(
+        evidence::members(r#"{"a": "1, \"2, 3", "b": 2}"#).collect::<Vec<_>>(),
+        [r#"{"a": "1, \"2, 3","#, r#""b": 2}"#]
+    );
 }
 
 /// A plot says in words what it shows, keeps to its frame, and survives any heights.
