@@ -1,7 +1,7 @@
 //! The simulated disk: files with visible and durable bytes, locks among handles, and numbered
 //! operations before any of which a process can be killed or the power cut.
 //!
-//! SQLite reaches it through a VFS ([`vfs`]); everything else goes through [`Disk`]. The device is
+//! SQLite reaches it through a VFS; everything else goes through `Disk`. The device is
 //! as SQLite's unix VFS reports it: 512-byte sectors that are written whole or not at all
 //! (SQLITE_IOCAP_POWERSAFE_OVERWRITE), and no other promise.
 //!
