@@ -77,6 +77,13 @@ pub fn action_key(run: &str, tool: &str, arguments: &Value) -> OperationKey {
     OperationKey(sha256_hex(&action.compact()))
 }
 
+/// The key of a node of an agent run: the same when the node runs again after a crash, whatever its
+/// arguments have become. 64 hex digits: the SHA-256 of the compact array `[run, node]`.
+pub fn node_key(run: &str, node: &str) -> OperationKey {
+    let node = Value::from(vec![run.into(), node.into()]);
+    OperationKey(sha256_hex(&node.compact()))
+}
+
 /// The key of an action as the lesson publishes it: the first 16 hex digits of the SHA-256 of
 /// `run|tool|arguments`, the arguments in spaced form.
 ///
@@ -128,6 +135,16 @@ mod tests {
                 "{one:?} {other:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_node_is_no_other_node_and_no_action() {
+        let key = node_key("run-42", "refund");
+        assert_eq!(key, node_key("run-42", "refund"));
+        assert_ne!(key, node_key("run-43", "refund"));
+        assert_ne!(key, node_key("run-42", "notify"));
+        assert_ne!(node_key("r|x", "n"), node_key("r", "x|n"));
+        assert_ne!(key, action_key("run-42", "refund", &arguments("null")));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use common::run_all;
@@ -116,9 +118,10 @@ fn send(verdict: Verdict) -> (Option<Result<u32, NetworkError>>, bool, World) {
     let (caller, service) = (world.start("caller"), world.start("service"));
     let network = Network::new(Verdict::Deliver);
     network.place(1, verdict);
-    let processed = std::cell::Cell::new(false);
-    let call = network.call(&caller, &service, async {
-        processed.set(true);
+    let processed = Rc::new(Cell::new(false));
+    let seen_there = Rc::clone(&processed);
+    let call = network.call(&caller, &service, async move {
+        seen_there.set(true);
         7
     });
     let limit = Duration::from_secs(1);
@@ -139,6 +142,7 @@ fn every_verdict_of_the_network() {
             true,
         ),
         (Verdict::Delay(Duration::from_secs(2)), None, true),
+        (Verdict::DelayRequest(Duration::from_secs(2)), None, true),
         (Verdict::Refuse, Some(refused), false),
         (Verdict::LoseRequest, None, false),
         (Verdict::LoseResponse, None, true),
@@ -158,7 +162,8 @@ fn every_verdict_of_the_network() {
         let expected = match verdict {
             Verdict::Deliver => (2, 0, 0),
             Verdict::Delay(time) if time < Duration::from_secs(1) => (2, 0, 0),
-            Verdict::Delay(_) => (1, 0, 0),
+            // It arrives where nobody waits any more.
+            Verdict::Delay(_) | Verdict::DelayRequest(_) => (2, 0, 0),
             Verdict::Refuse => (0, 0, 1),
             Verdict::LoseRequest => (0, 1, 0),
             Verdict::LoseResponse | Verdict::BreakAfterwards => (1, 1, 0),
@@ -175,7 +180,28 @@ fn a_dead_service_is_silent() {
     let at_work = Point("at_work");
     world.strike("service", at_work, 1, Strike::Kill);
     let network = Network::new(Verdict::Deliver);
-    let call = network.call(&caller, &service, async { service.reach(at_work).await });
+    let at = service.clone();
+    let work = async move { at.reach(at_work).await };
+    let call = network.call(&caller, &service, work);
     let seen = world.run(&caller, call).unwrap();
     assert!(seen.is_none() && caller.is_alive() && !service.is_alive());
+}
+
+/// A caller that stops waiting stops nothing: the service comes to the end of its work.
+#[test]
+fn a_timeout_does_not_reach_the_service() {
+    let world = World::new();
+    let (caller, service) = (world.start("caller"), world.start("service"));
+    let network = Network::new(Verdict::Deliver);
+    let finished = Rc::new(Cell::new(false));
+    let (at, done) = (service.clone(), Rc::clone(&finished));
+    let work = async move {
+        at.sleep_until(Duration::from_secs(5)).await;
+        done.set(true);
+    };
+    let call = network.call(&caller, &service, work);
+    let limit = Duration::from_secs(1);
+    let seen = world.run(&caller, timeout(&caller, limit, call)).unwrap();
+    assert!(matches!(seen, Some(Err(_))), "it timed out");
+    assert!(finished.get(), "and the service went on");
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::Clock;
-use crate::sim::{Host, Process};
+use super::{Class, Clock, Failure};
+use crate::sim::{Host, NetworkError, Process};
 
 /// When the world of a [`Process`] begins: 1 January 2026, 00:00:00 UTC, since the Unix epoch.
 const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
@@ -18,5 +18,12 @@ impl Clock for Process {
     async fn sleep(&self, duration: Duration) {
         self.sleep_until(Host::now(self).saturating_add(duration))
             .await;
+    }
+}
+
+impl Failure for NetworkError {
+    /// A broken or refused connection may be better the next time.
+    fn class(&self) -> Class {
+        Class::Retryable
     }
 }

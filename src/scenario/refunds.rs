@@ -13,7 +13,7 @@ use crate::key::{OperationKey, published_action_key};
 use crate::sim::trace::What;
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
 use crate::tool::refunds::{Recording, RefundRequest, RefundService};
-use crate::tool::{BEFORE_COMMIT, ToolError};
+use crate::tool::{BEFORE_RECORD, ToolError};
 
 /// The run and the tool that the action key names.
 pub(super) const RUN: &str = "run-42";
@@ -26,6 +26,13 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
     let answer = shop.retried(|_| None)?;
     shop.check_answer("the retry gets a second refund", "R2", &answer);
     shop.check_rows("two refunds of one order, no replay record", 2, 0)?;
+    shop.checks.check(
+        "the line that its program prints",
+        Value::from(vec![
+            "attempt 1: response lost after processing; retrying".into(),
+        ]),
+        shop.printed(),
+    );
     shop.outcome([("printed", shop.printed())])
 }
 
@@ -83,11 +90,11 @@ fn crash_before_the_record(
     refunds: i64,
 ) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, recording)?;
-    world.strike(SERVICE, BEFORE_COMMIT, 1, Strike::Kill);
+    world.strike(SERVICE, BEFORE_RECORD, 1, Strike::Kill);
     let key = the_key();
     let answer = shop.retried(|_| Some(key.clone()))?;
     shop.check_answer(
-        "the retry finds no record and refunds",
+        "the retry finds no record and gets a new refund",
         &format!("R{refunds}"),
         &answer,
     );
@@ -113,7 +120,15 @@ fn the_key() -> OperationKey {
     published_action_key(RUN, TOOL, &order().to_json())
 }
 
-pub(super) fn refund_id(answer: &Result<Value, String>) -> Value {
+/// The answer to a refund of the order.
+pub(super) fn answer_of(refund: &str) -> Value {
+    Value::object([
+        ("amount", Value::Float(order().amount)),
+        ("refund_id", Value::from(refund)),
+    ])
+}
+
+fn refund_id(answer: &Result<Value, String>) -> Value {
     let answer = answer.as_ref().ok();
     answer
         .and_then(|answer| answer.get("refund_id"))
@@ -140,8 +155,9 @@ impl std::fmt::Display for RefundFailure {
 impl Failure for RefundFailure {
     fn class(&self) -> Class {
         match self {
-            Self::Service(ToolError::PayloadConflict { .. }) => Class::Final,
-            Self::Network(_) | Self::Service(_) => Class::Retryable,
+            Self::Service(ToolError::TimedOut | ToolError::Interrupted(_)) => Class::Retryable,
+            Self::Service(_) => Class::Final,
+            Self::Network(_) => Class::Retryable,
         }
     }
 }
@@ -201,8 +217,10 @@ impl<'a> Shop<'a> {
             payload: request.to_json().compact(),
         });
         let service = Rc::clone(&self.service.borrow());
-        let work = service.refund(request, key);
-        let answer = self.network.call(&agent, service.host(), work).await;
+        let process = service.host().clone();
+        let (request, key) = (request.clone(), key.cloned());
+        let work = async move { service.refund(&request, key.as_ref()).await };
+        let answer = self.network.call(&agent, &process, work).await;
         let answer = match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(RefundFailure::Service(error)),
@@ -261,8 +279,12 @@ impl<'a> Shop<'a> {
         Value::from(self.printed.borrow().clone())
     }
 
-    fn check_answer(&mut self, claim: &str, expected: &str, answer: &Result<Value, String>) {
-        self.checks.check(claim, expected, refund_id(answer));
+    fn check_answer(&mut self, claim: &str, refund: &str, answer: &Result<Value, String>) {
+        let seen = match answer {
+            Ok(answer) => answer.clone(),
+            Err(error) => Value::from(error.as_str()),
+        };
+        self.checks.check(claim, answer_of(refund), seen);
     }
 
     fn count(&self, table: &str) -> rusqlite::Result<i64> {
@@ -292,8 +314,12 @@ impl<'a> Shop<'a> {
         &mut self,
         values: [(&'static str, Value); N],
     ) -> Result<Outcome, RunError> {
-        let refunds = self.count("refunds")?;
+        // The trace ends with the scenario; reading its last state is no part of it.
         let trace = self.world.trace();
+        let refunds = self.count("refunds")?;
+        let of_the_order = self.count("refunds WHERE order_id = 'A-7' AND amount = 49.0")?;
+        let claim = "refunds of the order, in full";
+        self.checks.check(claim, refunds, of_the_order);
         let observer = self.world.start("observer").connect(DATABASE)?;
         let values = values.into_iter().chain([
             ("attempts", self.attempts.get().into()),

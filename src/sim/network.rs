@@ -1,10 +1,12 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
+use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
-use super::Process;
 use super::trace::{Fate, What};
+use super::{Host, Process};
 
 /// The way from callers to one service and back. What becomes of a request is settled by the first
 /// verdict placed for its number, or else by the network's own.
@@ -22,6 +24,8 @@ pub enum Verdict {
     Deliver,
     /// Both arrive, the response after this time.
     Delay(Duration),
+    /// Both arrive, the request after this time.
+    DelayRequest(Duration),
     /// Nobody listens: the caller is told at once.
     Refuse,
     /// The request never arrives; nobody is told.
@@ -82,17 +86,18 @@ impl Network {
 
     /// Sends a request of `caller`; `work` is what `service` does when it arrives.
     ///
-    /// Never returns when request or response is lost, or when the service dies at its work: the
-    /// caller needs a timeout.
+    /// The service works on its own: a caller that stops waiting, or dies, stops nothing there. Never
+    /// returns when request or response is lost, or when the service dies at its work: the caller
+    /// needs a timeout.
     ///
     /// # Errors
     ///
     /// [`NetworkError`].
-    pub async fn call<T>(
+    pub async fn call<T: 'static>(
         &self,
         caller: &Process,
         service: &Process,
-        work: impl Future<Output = T>,
+        work: impl Future<Output = T> + 'static,
     ) -> Result<T, NetworkError> {
         let number = self.sent.get() + 1;
         self.sent.set(number);
@@ -111,23 +116,38 @@ impl Network {
             Verdict::LoseRequest => return caller.hang().await,
             _ => {}
         }
-        let response = work.await;
-        if !service.is_alive() {
-            return caller.hang().await;
-        }
-        match verdict {
-            Verdict::LoseResponse | Verdict::BreakAfterwards => {
-                service.message(caller, Fate::Lost);
-                if verdict == Verdict::LoseResponse {
-                    return caller.hang().await;
-                }
-                return Err(NetworkError::ResponseLost);
+        let reply = Rc::new(RefCell::new(None));
+        let (to, at, slot, wake) = (
+            caller.clone(),
+            service.clone(),
+            Rc::clone(&reply),
+            caller.waker(),
+        );
+        service.spawn(async move {
+            if let Verdict::DelayRequest(time) = verdict {
+                at.sleep_until(at.now() + time).await;
             }
-            Verdict::Delay(time) => caller.sleep_until(super::Host::now(caller) + time).await,
-            _ => {}
-        }
-        service.message(caller, Fate::Arrives);
-        Ok(response)
+            let response = work.await;
+            if let Verdict::Delay(time) = verdict {
+                at.sleep_until(at.now() + time).await;
+            }
+            let told = match verdict {
+                Verdict::LoseResponse => None,
+                Verdict::BreakAfterwards => Some(Err(NetworkError::ResponseLost)),
+                _ => Some(Ok(response)),
+            };
+            let arrives = matches!(told, Some(Ok(_)));
+            at.message(&to, if arrives { Fate::Arrives } else { Fate::Lost });
+            if told.is_some() {
+                slot.replace(told);
+                wake();
+            }
+        });
+        std::future::poll_fn(|_| match reply.take() {
+            Some(told) => Poll::Ready(told),
+            None => Poll::Pending,
+        })
+        .await
     }
 }
 

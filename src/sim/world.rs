@@ -32,8 +32,10 @@ struct Inner {
     disk: Disk,
     rules: RefCell<Vec<Rule>>,
     schedule: RefCell<Schedule>,
-    /// Whose work is being polled. A service polled within it wakes it, not itself.
-    moving: RefCell<Option<Process>>,
+    /// What wakes the task that is being polled.
+    moving: RefCell<Rc<Cell<Wakes>>>,
+    /// Work that a move began and that goes on by itself, whatever becomes of that move's task.
+    spawned: RefCell<Vec<Task<'static>>>,
 }
 
 /// A fault placed at a visit to a point.
@@ -114,6 +116,7 @@ impl World {
             rules: RefCell::default(),
             schedule: RefCell::default(),
             moving: RefCell::default(),
+            spawned: RefCell::default(),
         }))
     }
 
@@ -124,7 +127,6 @@ impl World {
             world: self.clone(),
             id: self.0.disk.start_process(Rc::clone(&name)),
             name,
-            wakes: Cell::default(),
             visits: RefCell::default(),
         }))
     }
@@ -214,18 +216,16 @@ impl World {
 
     /// Lets one task after the other move until none can.
     fn drive(&self, mut tasks: Vec<Task<'_>>, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
-        for task in &tasks {
-            task.process.0.wakes.set(Wakes::now());
-        }
         let clock = &self.0.recorder.clock;
         for _ in 0..MAX_MOVES {
+            tasks.extend(self.0.spawned.take());
             tasks.retain(|task| task.process.is_alive());
             let movers: Vec<usize> = (0..tasks.len())
-                .filter(|&index| tasks[index].process.can_move())
+                .filter(|&index| tasks[index].can_move())
                 .collect();
             if movers.is_empty() {
                 // Nobody can move now: go to the moment when the first wait ends.
-                let wakes_at = tasks.iter().filter_map(|task| task.process.wakes_at());
+                let wakes_at = tasks.iter().filter_map(|task| task.wakes.get().at);
                 let Some(wakes_at) = wakes_at.min() else {
                     return Ok(());
                 };
@@ -235,13 +235,12 @@ impl World {
             // Taken out and put back last, so that the longest waiting stand first.
             let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
             clock.advance(MOVE_TAKES);
-            task.process.0.wakes.set(Wakes::default());
-            self.0.moving.replace(Some(task.process.clone()));
+            task.wakes.set(Wakes::default());
+            self.0.moving.replace(Rc::clone(&task.wakes));
             let polled = task
                 .work
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()));
-            self.0.moving.take();
             if polled.is_pending() {
                 tasks.push(task);
             }
@@ -278,9 +277,23 @@ impl World {
     }
 }
 
+/// Work of a process.
 struct Task<'a> {
     process: Process,
+    wakes: Rc<Cell<Wakes>>,
     work: Pin<Box<dyn Future<Output = ()> + 'a>>,
+}
+
+impl fmt::Debug for Task<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work of {}", self.process.0.name)
+    }
+}
+
+impl Task<'_> {
+    fn can_move(&self) -> bool {
+        self.process.is_true(self.wakes.get())
+    }
 }
 
 impl<'a> Task<'a> {
@@ -291,6 +304,7 @@ impl<'a> Task<'a> {
     ) -> Self {
         Self {
             process: process.clone(),
+            wakes: Rc::new(Cell::new(Wakes::now())),
             work: Box::pin(async move {
                 let done = work.await;
                 // What a process did after its death never left it.
@@ -312,7 +326,6 @@ struct ProcessInner {
     world: World,
     id: ProcessId,
     name: Rc<str>,
-    wakes: Cell<Wakes>,
     visits: RefCell<Vec<(Point, u32)>>,
 }
 
@@ -373,20 +386,12 @@ impl Process {
         }
     }
 
-    fn can_move(&self) -> bool {
-        self.is_true(self.0.wakes.get())
-    }
-
     fn is_true(&self, wakes: Wakes) -> bool {
         wakes.now
             || wakes.at.is_some_and(|then| self.now() >= then)
             || wakes
                 .when_lock_is_free
                 .is_some_and(|process| self.0.world.0.disk.lock_is_free(process))
-    }
-
-    fn wakes_at(&self) -> Option<Duration> {
-        self.0.wakes.get().at
     }
 
     /// Lets the others move until `until` has come, on the virtual clock.
@@ -397,6 +402,21 @@ impl Process {
             ..Wakes::default()
         })
         .await;
+    }
+
+    /// Lets this process do `work` as a task of its own.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        self.0.world.0.spawned.borrow_mut().push(Task {
+            process: self.clone(),
+            wakes: Rc::new(Cell::new(Wakes::now())),
+            work: Box::pin(work),
+        });
+    }
+
+    /// What lets the task that moves now move again, from within another one.
+    pub(super) fn waker(&self) -> impl Fn() + 'static {
+        let wakes = Rc::clone(&self.0.world.0.moving.borrow());
+        move || wakes.set(wakes.get().and(Wakes::now()))
     }
 
     /// Lets the schedule choose who moves.
@@ -423,10 +443,8 @@ impl Process {
                 return Poll::Ready(());
             }
             passed = true;
-            if let Some(moving) = &*self.0.world.0.moving.borrow() {
-                let wakers = &moving.0.wakes;
-                wakers.set(wakers.get().and(wakes));
-            }
+            let moving = self.0.world.0.moving.borrow();
+            moving.set(moving.get().and(wakes));
             Poll::Pending
         })
         .await;

@@ -19,8 +19,11 @@ pub const BEFORE_BEGIN: Point = Point("before_begin");
 pub const AFTER_BEGIN: Point = Point("after_begin");
 /// The effect is written, its replay record is not.
 pub const BEFORE_COMMIT: Point = Point("before_commit");
+/// The effect is written or, where record and effect are committed apart, committed; its replay
+/// record is not.
+pub const BEFORE_RECORD: Point = Point("before_record");
 /// The transaction is durable and the answer has not left.
 pub const AFTER_COMMIT: Point = Point("after_commit");
 
-/// Every point that a call can pass, in order.
+/// Every point that a ticket's call can pass, in order.
 pub const POINTS: [Point; 4] = [BEFORE_BEGIN, AFTER_BEGIN, BEFORE_COMMIT, AFTER_COMMIT];

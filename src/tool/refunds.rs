@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::replay::{self, ToolError};
-use super::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT};
+use super::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_RECORD};
 use crate::json::{Finite, Value};
 use crate::key::OperationKey;
 use crate::sim::Host;
@@ -68,11 +68,6 @@ impl<H: Host> RefundService<H> {
         &self.host
     }
 
-    /// The service's own connection.
-    pub fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
     /// Refunds. Answers `{"amount": AMOUNT, "refund_id": "R<n>"}`. With a key, the same request made
     /// again gets the first answer and refunds nothing, as far as [`Recording`] keeps that promise.
     ///
@@ -106,10 +101,10 @@ impl<H: Host> RefundService<H> {
         if self.recording == Recording::Afterwards && key.is_some() {
             replay::commit(&transaction, &self.host).await?;
             drop(transaction);
-            self.host.reach(BEFORE_COMMIT).await?;
+            self.host.reach(BEFORE_RECORD).await?;
             transaction = replay::begin(&self.connection, &self.host).await?;
         } else {
-            self.host.reach(BEFORE_COMMIT).await?;
+            self.host.reach(BEFORE_RECORD).await?;
         }
         if let Some(key) = key {
             replay::record(&transaction, key, &payload, &response)?;
