@@ -3,6 +3,7 @@
 
 use tool_retries::article::{ArticleError, render};
 use tool_retries::json::{Value, parse};
+use tool_retries::key::{action_key, published_action_key};
 
 const RESULTS: &str = r#"{
     "digests": {
@@ -322,4 +323,34 @@ fn the_article_agrees_with_the_record() {
         })
         .collect();
     assert_eq!(tables, expected);
+}
+
+/// What the article says of two spellings is what both derivations make of them.
+#[test]
+fn the_table_of_spellings_is_true() {
+    let (_, table) = include_str!("../article.md")
+        .split_once("| Two spellings | One key? | Why |\n")
+        .expect("the table of spellings");
+    let rows: Vec<&str> = table
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    assert_eq!(rows.len(), 7);
+    // A cell that is no JSON by itself is text.
+    let value = |cell: &str| {
+        parse(cell)
+            .or_else(|_| parse(&format!("\"{cell}\"")))
+            .unwrap()
+    };
+    for row in rows {
+        let spans: Vec<&str> = row.split('`').collect();
+        let (one, other) = (value(spans[1]), value(spans[3]));
+        let same = spans[4].starts_with(" | yes |");
+        assert!(same || spans[4].starts_with(" | no |"), "{row}");
+        for derive in [action_key, published_action_key] {
+            let keys = [&one, &other].map(|value| derive("run", "tool", value));
+            assert_eq!(keys[0] == keys[1], same, "{row}");
+        }
+    }
 }

@@ -4,13 +4,16 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::refunds::{RUN, Shop, TOOL, order};
 use super::{Checks, Fixture, Outcome, Plot, RunError};
 use crate::client::{
     Backoff, Class, Clock, Failure, GaveUp, Jitter, Policy, ceiling, http_class, retry, timeout,
 };
-use crate::json::Value;
+use crate::json::{Finite, Value};
+use crate::key::action_key;
 use crate::sim::trace::What;
 use crate::sim::{Network, Process, Rng, Verdict, World};
+use crate::tool::refunds::{Recording, RefundRequest};
 
 const BASE: Duration = Duration::from_millis(100);
 const CAP: Duration = Duration::from_secs(1);
@@ -70,7 +73,6 @@ pub(super) fn retry_only_retryable(world: &World, _: &Fixture) -> Result<Outcome
         (Fails::Status(401), 1),
         (Fails::Status(403), 1),
         (Fails::Status(404), 1),
-        (Fails::Status(409), 1),
         (Fails::Status(422), 1),
         (Fails::Validation, 1),
     ] {
@@ -79,7 +81,35 @@ pub(super) fn retry_only_retryable(world: &World, _: &Fixture) -> Result<Outcome
             .check(format!("attempts after {failure}"), expected, seen);
         attempts.push((failure.to_string(), Value::from(seen)));
     }
+    let conflict = changed_payload_attempts(world)?;
+    run.checks
+        .check("attempts after a conflict of payloads", 1, conflict);
+    attempts.push(("409".to_owned(), conflict.into()));
     Ok(run.outcome(attempts))
+}
+
+/// How often a retry tries a key that the service knows with another payload.
+fn changed_payload_attempts(world: &World) -> Result<u32, RunError> {
+    let shop = Shop::open(world, Recording::WithEffect)?;
+    let agent = shop.agent();
+    let key = action_key(RUN, TOOL, &order().to_json());
+    let half = RefundRequest {
+        amount: Finite::try_from(24.5).expect("24.5 is finite"),
+        ..order()
+    };
+    let mut backoff = Backoff::new(BASE, CAP, Jitter::None, Rng::new(7));
+    let mut attempts = 0;
+    let work = async {
+        let first = shop.attempt(&order(), Some(&key)).await;
+        let again = async |attempt| {
+            attempts = attempt;
+            shop.attempt(&half, Some(&key)).await
+        };
+        let retried = retry(&agent, &policy(), &mut backoff, again, |_| {}).await;
+        first.is_ok() && matches!(retried, Err(GaveUp::Final(_)))
+    };
+    let refused = world.run(&agent, work)?.ok_or(RunError::NoEnd)?;
+    Ok(if refused { attempts } else { 0 })
 }
 
 /// Five delays that double up to the cap: clients that fail together come back together.
