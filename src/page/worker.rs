@@ -32,7 +32,8 @@ pub fn worker_main() -> Result<(), JsValue> {
     send(&scope, &Reply::Ready)
 }
 
-/// A panic ends in a trap that says only `unreachable`; its message has to go ahead of it.
+/// A panic ends in a trap that says only `unreachable`; its message has to go ahead of it. The standard library that is
+/// built for size formats none and comes straight to the trap.
 fn report_panics(scope: DedicatedWorkerGlobalScope) {
     std::panic::set_hook(Box::new(move |info| {
         // Of the place only the file's name: a path would name the machine that built the engine.

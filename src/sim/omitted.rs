@@ -2,8 +2,8 @@
 //! ALTER TABLE, ANALYZE and virtual tables, 29 KB of the gzipped module (`.cargo/config.toml`).
 //!
 //! The parser comes ready-made in SQLite's one source file and still refers to them. No statement
-//! of this project gets here. One that did would end the process with a message, which is better
-//! than a statement that silently does nothing.
+//! of this project gets here. One that did would end the process (natively with a message), which
+//! is better than a statement that silently does nothing.
 
 use std::ffi::{c_int, c_void};
 

@@ -338,7 +338,7 @@ impl Trace {
             .collect()
     }
 
-    /// How many events of `who` (of anyone, for `None`) are `what`.
+    /// How many events, of anyone, are `what`.
     pub fn count(&self, what: impl Fn(&What) -> bool) -> usize {
         self.events.iter().filter(|event| what(&event.what)).count()
     }

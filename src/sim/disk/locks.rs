@@ -114,9 +114,8 @@ mod tests {
         table
     }
 
-    /// What lockingv3.html, section 3, says of each pair: "any number of processes can hold SHARED
-    /// locks at the same time", one RESERVED beside SHARED, no new SHARED under PENDING, nothing
-    /// beside EXCLUSIVE.
+    /// Each pair as `unixLock` of SQLite 3.54.1 decides it: readers beside readers, one RESERVED beside
+    /// readers, no new reader under PENDING, nobody beside EXCLUSIVE.
     #[test]
     fn every_pair_of_levels() {
         // (A holds, B holds, B asks, granted, B holds after)
