@@ -114,7 +114,7 @@ fn push_checks(out: &mut String, checks: &[Check]) {
 }
 
 /// Explicit roles keep the table a table where the style sheet shows its rows as cards.
-fn push_table(out: &mut String, table: &Table) {
+pub(crate) fn push_table(out: &mut String, table: &Table) {
     if table.rows.is_empty() {
         out.push_str("<p class=\"no-rows\"><code>");
         push_text(out, &table.name);

@@ -15,6 +15,7 @@
 //! | [`markup`] | text in HTML and SVG | anything but escaping |
 //! | [`diagram`] | drawings of a run as SVG | the DOM |
 //! | [`evidence`] | one outcome to HTML, the same in the build and in the page | the DOM |
+//! | [`timeline`] | a run step by step, with the rows of each step | working out what SQLite can say |
 //! | `article` | `article.md` to HTML (native only) | running scenarios |
 //! | `page` | the reader's page and its worker (wasm only): the one user of web-sys | engine logic |
 //!
@@ -35,4 +36,5 @@ pub mod page;
 pub mod report;
 pub mod scenario;
 pub mod sim;
+pub mod timeline;
 pub mod tool;

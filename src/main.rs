@@ -218,7 +218,9 @@ Options:
     }
 
     fn run(scenario: &Scenario, fixture: &Fixture) -> Result<Outcome, Failure> {
-        (scenario.run)(fixture).map_err(|error| Failure::Run(format!("{}: {error}", scenario.id)))
+        scenario
+            .run(fixture)
+            .map_err(|error| Failure::Run(format!("{}: {error}", scenario.id)))
     }
 
     fn broken_checks(id: &str, outcome: &Outcome) -> Vec<String> {
@@ -393,8 +395,8 @@ Options:
             }
             CHECKS.set(check.into_iter().collect());
             Scenario {
-                run: |fixture| {
-                    let mut outcome = (scenario::all()[0].run)(fixture)?;
+                play: |world, fixture| {
+                    let mut outcome = (scenario::all()[0].play)(world, fixture)?;
                     outcome.checks = CHECKS.with_borrow(Clone::clone);
                     Ok(outcome)
                 },

@@ -154,7 +154,8 @@ fn text_cells_are_shown_as_stored() {
 #[test]
 fn every_scenario_shows_all_its_checks_events_and_digests() {
     for scenario in all() {
-        let outcome = (scenario.run)(&Fixture::committed())
+        let outcome = scenario
+            .run(&Fixture::committed())
             .unwrap_or_else(|error| panic!("{}: {error}", scenario.id));
         let html = evidence::html(&outcome);
         assert_eq!(html, evidence::html(&outcome), "a pure function");

@@ -60,7 +60,10 @@ fn running_again_and_in_parallel_gives_the_same_bytes() {
 /// One caller holds the lock; the other seven meet SQLITE_BUSY, wait, and then have their turn.
 #[test]
 fn seven_of_eight_callers_wait_on_the_virtual_clock() {
-    let outcome = (find("concurrent_same_key").unwrap().run)(&Fixture::committed()).unwrap();
+    let outcome = find("concurrent_same_key")
+        .unwrap()
+        .run(&Fixture::committed())
+        .unwrap();
     let events = &outcome.trace.events;
     let who = |what: fn(&What) -> bool| -> BTreeSet<&str> {
         events
@@ -93,7 +96,7 @@ fn another_fixture_holds_too() {
     )
     .unwrap();
     for scenario in tool_retries::scenario::all() {
-        let outcome = (scenario.run)(&fixture).unwrap();
+        let outcome = scenario.run(&fixture).unwrap();
         assert!(outcome.passed(), "{}: {:?}", scenario.id, outcome.checks);
     }
 }
@@ -101,7 +104,10 @@ fn another_fixture_holds_too() {
 /// An outcome has not passed when a check is broken, nor when it checks nothing.
 #[test]
 fn passing_takes_checks_and_all_of_them() {
-    let mut outcome = (find("naive_retry").unwrap().run)(&Fixture::committed()).unwrap();
+    let mut outcome = find("naive_retry")
+        .unwrap()
+        .run(&Fixture::committed())
+        .unwrap();
     let passed = |outcome: &tool_retries::scenario::Outcome| {
         let report = report(&[("naive_retry", outcome.clone())]);
         report.get("passed").and_then(Value::as_bool)

@@ -93,7 +93,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
 
 fn run(id: &str, fixture: &Fixture) -> Result<(&'static Scenario, Outcome), String> {
     let scenario = scenario::find(id).ok_or_else(|| format!("no scenario is called {id}"))?;
-    let outcome = (scenario.run)(fixture).map_err(|error| error.to_string())?;
+    let outcome = scenario.run(fixture).map_err(|error| error.to_string())?;
     Ok((scenario, outcome))
 }
 

@@ -28,8 +28,19 @@ pub struct Scenario {
     pub group: &'static str,
     /// What happens, in a few words.
     pub title: &'static str,
+    /// Runs it in a world in which nothing has happened yet.
+    pub play: fn(&World, &Fixture) -> Result<Outcome, RunError>,
+}
+
+impl Scenario {
     /// Runs it in a new world.
-    pub run: fn(&Fixture) -> Result<Outcome, RunError>,
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] when the run came to no outcome.
+    pub fn run(&self, fixture: &Fixture) -> Result<Outcome, RunError> {
+        (self.play)(&World::new(), fixture)
+    }
 }
 
 macro_rules! registry {
@@ -38,7 +49,7 @@ macro_rules! registry {
             id: stringify!($id),
             group: stringify!($group),
             title: $title,
-            run: |fixture| $group::$id(&World::new(), fixture),
+            play: $group::$id,
         },)+)+]
     };
 }

@@ -308,7 +308,7 @@ impl fmt::Display for What {
 }
 
 /// Lock levels under the names that SQLite's documentation gives them.
-fn lock_name(level: LockLevel) -> &'static str {
+pub fn lock_name(level: LockLevel) -> &'static str {
     match level {
         LockLevel::None => "UNLOCKED",
         LockLevel::Shared => "SHARED",
@@ -358,6 +358,11 @@ impl Recorder {
             who: Rc::clone(who),
             what,
         });
+    }
+
+    /// How many events there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.events.borrow().len()
     }
 
     pub(super) fn trace(&self) -> Trace {

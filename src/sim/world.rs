@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::disk::{Disk, DiskStrike, Loss, ProcessId};
+use super::disk::{Disk, DiskStrike, Image, Loss, ProcessId};
 use super::schedule::{Chooser, Schedule, Script};
 use super::trace::{Recorder, Trace, What};
 use super::{Host, Point, Struck};
@@ -109,9 +109,31 @@ impl Default for World {
 impl World {
     /// A world at time zero with an empty disk and no process.
     pub fn new() -> Self {
+        Self::on(Disk::new)
+    }
+
+    /// A new world that keeps an image of its disk after each change: see [`World::take_history`].
+    pub fn with_history() -> Self {
+        let world = Self::new();
+        world.0.disk.keep_history();
+        world
+    }
+
+    /// A world at time zero whose disk is as processes saw it in `image`, with the locks still held.
+    pub fn seen(image: &Image) -> Self {
+        Self::on(|recorder| image.seen(recorder))
+    }
+
+    /// A world at time zero whose disk is as it would be found had the power failed in `image` and all that was
+    /// not synced been lost.
+    pub fn after_power_cut(image: &Image) -> Self {
+        Self::on(|recorder| image.after_power_cut(recorder))
+    }
+
+    fn on(disk: impl FnOnce(Rc<Recorder>) -> Disk) -> Self {
         let recorder = Rc::new(Recorder::default());
         Self(Rc::new(Inner {
-            disk: Disk::new(Rc::clone(&recorder)),
+            disk: disk(Rc::clone(&recorder)),
             recorder,
             rules: RefCell::default(),
             schedule: RefCell::default(),
@@ -161,6 +183,12 @@ impl World {
     /// The name of every file on the disk, with the bytes that a process would read.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         self.0.disk.files()
+    }
+
+    /// The disk after each change since the last call, with how many events had happened by then; empty
+    /// unless the world was made to keep it.
+    pub fn take_history(&self) -> Vec<(usize, Image)> {
+        self.0.disk.take_history()
     }
 
     /// What has happened so far.

@@ -38,7 +38,7 @@ fn run_where(wanted: impl Fn(&Scenario) -> bool) -> Vec<(&'static str, Outcome)>
         .iter()
         .filter(|scenario| wanted(scenario))
         .map(|scenario| {
-            let outcome = (scenario.run)(&fixture).unwrap_or_else(|error| {
+            let outcome = scenario.run(&fixture).unwrap_or_else(|error| {
                 panic!("{}: {error}", scenario.id);
             });
             (scenario.id, outcome)

@@ -59,7 +59,7 @@ fn page() -> Result<Files> {
     let failed = RefCell::new(None);
     let evidence = |id: &str| {
         let found = scenario::find(id)?;
-        match (found.run)(&fixture) {
+        match found.run(&fixture) {
             Ok(outcome) => Some(evidence::html(&outcome)),
             Err(error) => {
                 failed

@@ -17,6 +17,20 @@ enum Change {
 }
 
 impl FileBytes {
+    /// A file that holds these bytes for good.
+    pub(super) fn durable_from(bytes: &[u8]) -> Self {
+        Self {
+            visible: bytes.to_vec(),
+            durable: bytes.to_vec(),
+            unsynced: Vec::new(),
+        }
+    }
+
+    /// What a power cut that loses everything unsynced would leave.
+    pub(super) fn durable(&self) -> &[u8] {
+        &self.durable
+    }
+
     pub(super) fn visible(&self) -> &[u8] {
         &self.visible
     }

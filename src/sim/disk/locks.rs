@@ -39,6 +39,11 @@ impl LockTable {
         Err(Busy)
     }
 
+    /// Gives `handle` a level that it held before, in a table in which it was granted.
+    pub(super) fn put(&mut self, handle: HandleId, level: LockLevel) {
+        self.set(handle, level);
+    }
+
     /// Lowers `handle` to `level`; a handle already there or below stays as it is.
     pub(super) fn unlock(&mut self, handle: HandleId, level: LockLevel) {
         if level < self.level(handle) {

@@ -10,6 +10,7 @@
 //! cut unless the directory was synced since.
 
 mod file;
+mod image;
 mod locks;
 mod vfs;
 
@@ -19,6 +20,8 @@ use std::rc::Rc;
 
 pub use rsqlite_vfs::LockLevel;
 use rusqlite::Connection;
+
+pub use self::image::{HeldLock, Image};
 
 use self::file::FileBytes;
 use self::locks::LockTable;
@@ -85,6 +88,8 @@ struct State {
     operations: u64,
     strikes: Vec<(u64, DiskStrike)>,
     next_handle: u64,
+    /// When one is kept: the disk after each change, with the number of events before it.
+    history: Option<Vec<(usize, Image)>>,
 }
 
 /// Names and what they lead to. A list: a database and its journal are two files.
@@ -163,6 +168,7 @@ impl Disk {
             operations: 0,
             strikes: Vec::new(),
             next_handle: 0,
+            history: None,
         })));
         vfs::mount(id, &disk.0);
         disk
@@ -229,6 +235,21 @@ impl Disk {
         self.0.borrow_mut().cut_power(loss);
     }
 
+    /// Keeps, from now on, an image of the disk after each change.
+    pub(super) fn keep_history(&self) {
+        self.0.borrow_mut().history = Some(Vec::new());
+    }
+
+    /// What was kept since the last call: the disk after each change, with how many events had happened by then.
+    pub(super) fn take_history(&self) -> Vec<(usize, Image)> {
+        let mut state = self.0.borrow_mut();
+        state
+            .history
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
     /// Every file's name and visible bytes.
     pub(super) fn files(&self) -> Vec<(String, Vec<u8>)> {
         self.0
@@ -290,6 +311,7 @@ impl State {
         self.visible.insert(Rc::clone(file), Rc::clone(&inode));
         self.unsynced
             .push(DirectoryChange::Create(Rc::clone(file), Rc::clone(&inode)));
+        self.remember();
         Ok(inode)
     }
 
@@ -304,6 +326,7 @@ impl State {
         if self.durable.get(file).is_none() {
             self.sync_directory();
         }
+        self.remember();
         Ok(())
     }
 
@@ -325,6 +348,7 @@ impl State {
         if sync_directory {
             self.sync_directory();
         }
+        self.remember();
         Ok(())
     }
 
@@ -336,6 +360,7 @@ impl State {
     fn kill(&mut self, process: ProcessId) {
         self.record(process, What::Killed);
         self.bury(process);
+        self.remember();
     }
 
     fn cut_power(&mut self, loss: Loss) {
@@ -364,6 +389,7 @@ impl State {
             inode.borrow_mut().bytes.lose(loss, &mut rng);
         }
         self.visible.clone_from(&self.durable);
+        self.remember();
     }
 
     /// Ends a process: its handles are dead from now on and its locks fall.

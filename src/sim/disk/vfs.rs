@@ -126,7 +126,8 @@ impl Handle {
     }
 
     fn record_lock(&self, from: LockLevel, to: LockLevel, held: LockLevel) {
-        self.place.disk.borrow().record(
+        let mut state = self.place.disk.borrow_mut();
+        state.record(
             self.place.process,
             What::Lock {
                 file: Rc::clone(&self.place.file),
@@ -135,6 +136,7 @@ impl Handle {
                 held,
             },
         );
+        state.remember();
     }
 }
 
@@ -165,6 +167,7 @@ impl VfsFile for Handle {
             length: bytes.len() as u64,
         })?;
         self.inode.borrow_mut().bytes.write(bytes, at);
+        self.place.disk.borrow_mut().remember();
         Ok(())
     }
 
@@ -172,6 +175,7 @@ impl VfsFile for Handle {
         let at = index(length)?;
         self.operate(Operation::Truncate { length })?;
         self.inode.borrow_mut().bytes.truncate(at);
+        self.place.disk.borrow_mut().remember();
         Ok(())
     }
 
@@ -282,6 +286,8 @@ impl VfsStore for Store {
         let mut inode = handle.inode.borrow_mut();
         inode.locks.unlock(handle.id, LockLevel::None);
         inode.handles.retain(|&(open, _)| open != handle.id);
+        drop(inode);
+        handle.place.disk.borrow_mut().remember();
         Ok(())
     }
 
