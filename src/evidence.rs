@@ -6,55 +6,51 @@
 
 use crate::diagram;
 use crate::markup::push_text;
-use crate::scenario::{Check, Outcome, Plot, Table};
+use crate::scenario::{Check, Outcome, Table};
+use crate::sim::trace::Trace;
 
-/// The evidence of one run.
-#[must_use]
-pub fn html(outcome: &Outcome) -> String {
-    parts(
-        &outcome.checks,
-        &outcome.tables,
-        &outcome.plots,
-        outcome.trace.events.iter().map(ToString::to_string),
-        &outcome.checks_sha256(),
-        &outcome.trace_sha256(),
-    )
+/// Where the trace of a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceAt<'a> {
+    /// In the evidence.
+    Here,
+    /// In a file of its own, at this relative address: a trace is longer than all the rest.
+    File(&'a str),
 }
 
-/// The evidence from its parts. Every text is escaped here, whatever it holds.
-pub fn parts<I>(
-    checks: &[Check],
-    tables: &[Table],
-    plots: &[Plot],
-    trace: I,
-    checks_sha256: &str,
-    trace_sha256: &str,
-) -> String
-where
-    I: IntoIterator,
-    I::Item: AsRef<str>,
-{
+/// The evidence of one run. Every text is escaped here, whatever it holds.
+#[must_use]
+pub fn html(outcome: &Outcome, trace_at: TraceAt<'_>) -> String {
     let mut out = String::new();
-    push_checks(&mut out, checks);
-    if !tables.is_empty() {
+    push_checks(&mut out, &outcome.checks);
+    if let Some(svg) = diagram::sequence(&outcome.trace) {
+        // It may be wider than the page, and then it is scrolled, with the keyboard too.
+        out.push_str("<p class=\"part\">What happened</p>\n<div class=\"diagram\" tabindex=\"0\" role=\"group\" aria-label=\"Sequence diagram\">");
+        out.push_str(&svg);
+        out.push_str("</div>\n<div class=\"steps\"><button type=\"button\" class=\"step-through\">Step through</button></div>\n");
+    }
+    if !outcome.tables.is_empty() {
         out.push_str("<p class=\"part\">Rows left</p>\n");
     }
-    for table in tables {
+    for table in &outcome.tables {
         push_table(&mut out, table);
     }
-    for plot in plots {
+    for plot in &outcome.plots {
         out.push_str("<p class=\"part\">");
         push_text(&mut out, &plot.title);
         out.push_str("</p>\n");
         out.push_str(&diagram::bars(plot));
     }
-    push_trace(&mut out, trace);
+    push_trace(&mut out, &outcome.trace, trace_at);
     out.push_str("<dl class=\"digests\">\n");
-    for (name, digest) in [("checks", checks_sha256), ("trace", trace_sha256)] {
+    for (name, digest) in [
+        ("checks", outcome.checks_sha256()),
+        ("trace", outcome.trace_sha256()),
+    ] {
         out.push_str("<div><dt>SHA-256 of the ");
         out.push_str(name);
         out.push_str("</dt><dd><code>");
-        push_text(&mut out, digest);
+        out.push_str(&digest);
         out.push_str("</code></dd></div>\n");
     }
     out.push_str("</dl>\n");
@@ -151,24 +147,28 @@ pub(crate) fn push_table(out: &mut String, table: &Table) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-fn push_trace<I>(out: &mut String, trace: I)
-where
-    I: IntoIterator,
-    I::Item: AsRef<str>,
-{
-    let mut items = String::new();
-    let mut count = 0;
-    for line in trace {
-        items.push_str("<li>");
-        push_text(&mut items, line.as_ref());
-        items.push_str("</li>\n");
-        count += 1;
+fn push_trace(out: &mut String, trace: &Trace, trace_at: TraceAt<'_>) {
+    let title = format!("Trace: {}", counted(trace.events.len(), "event"));
+    match trace_at {
+        TraceAt::Here => {
+            out.push_str("<details class=\"trace\"><summary>");
+            out.push_str(&title);
+            out.push_str("</summary>\n<ol>\n");
+            for event in &trace.events {
+                out.push_str("<li>");
+                push_text(out, &event.to_string());
+                out.push_str("</li>\n");
+            }
+            out.push_str("</ol></details>\n");
+        }
+        TraceAt::File(address) => {
+            out.push_str("<p class=\"trace\"><a href=\"");
+            push_text(out, address);
+            out.push_str("\">");
+            out.push_str(&title);
+            out.push_str("</a></p>\n");
+        }
     }
-    out.push_str("<details class=\"trace\"><summary>Trace: ");
-    out.push_str(&counted(count, "event"));
-    out.push_str("</summary>\n<ol>\n");
-    out.push_str(&items);
-    out.push_str("</ol></details>\n");
 }
 
 fn counted(count: usize, noun: &str) -> String {

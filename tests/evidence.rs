@@ -1,11 +1,23 @@
 //! Evidence: complete, worded, and never markup from data.
 #![cfg(not(target_family = "wasm"))]
 
+use std::rc::Rc;
+use std::time::Duration;
+
 use tool_retries::diagram;
-use tool_retries::evidence;
+use tool_retries::evidence::{self, TraceAt};
 use tool_retries::json::{Value, parse};
 use tool_retries::markup;
-use tool_retries::scenario::{Check, Fixture, Plot, Table, all};
+use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Table, all};
+use tool_retries::sim::trace::{Event, Trace, What};
+
+const EMPTY: Outcome = Outcome {
+    values: Value::Null,
+    checks: Vec::new(),
+    tables: Vec::new(),
+    plots: Vec::new(),
+    trace: Trace { events: Vec::new() },
+};
 
 const HOSTILE: &str = "</code><script>alert(\"1\")</script>&<img src='x' onerror='y'>";
 
@@ -26,7 +38,7 @@ fn without_own_tags(html: &str) -> String {
             [
                 "p", "ol", "li", "span", "dl", "div", "dt", "dd", "code", "table", "caption",
                 "thead", "tbody", "tr", "th", "td", "details", "summary", "svg", "rect", "title",
-                "text", "line",
+                "text", "line", "path", "g", "desc", "a", "button",
             ]
             .contains(&name),
             "tag <{tag}>"
@@ -51,6 +63,12 @@ fn without_own_tags(html: &str) -> String {
                         "x2=",
                         "y2=",
                         "text-anchor=",
+                        "d=",
+                        "rx=",
+                        "data-step=",
+                        "tabindex=",
+                        "href=",
+                        "type=",
                     ]
                     .iter()
                     .any(|known| attribute.starts_with(known)),
@@ -88,24 +106,38 @@ fn no_tag_leaks_from_any_field() {
         labels: vec![HOSTILE.to_owned(); bars],
         bars: vec![7; bars],
     });
-    let html = evidence::parts(
-        &checks,
-        &tables,
-        &plots,
-        [HOSTILE, HOSTILE],
-        HOSTILE,
-        HOSTILE,
-    );
-    let shown = without_own_tags(&html);
-    assert!(!shown.contains(['<', '>']), "{shown}");
-    assert!(!html.contains("<script") && !html.contains("<img"));
-    // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; two events; two digests;
-    // 11 of the plot with two bars and 47 of the one with twenty
-    assert_eq!(
-        html.matches("&lt;script&gt;").count(),
-        14 + 11 + 47,
-        "{html}"
-    );
+    let events = vec![
+        Event {
+            at: Duration::ZERO,
+            who: Rc::from(HOSTILE),
+            what: What::Printed(HOSTILE.to_owned()),
+        };
+        2
+    ];
+    let outcome = Outcome {
+        checks: checks.into(),
+        tables: tables.into(),
+        plots: plots.into(),
+        trace: Trace { events },
+        ..EMPTY
+    };
+    for (trace_at, traced) in [(TraceAt::Here, 4), (TraceAt::File(HOSTILE), 1)] {
+        let html = evidence::html(&outcome, trace_at);
+        let shown = without_own_tags(&html);
+        assert!(!shown.contains(['<', '>']), "{shown}");
+        assert!(!html.contains("<script") && !html.contains("<img"));
+        // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; 11 of the plot with
+        // two bars and 47 of the one with twenty; the diagram's; two in each event or one in the address
+        let lines = diagram::sequence(&outcome.trace)
+            .unwrap()
+            .matches("&lt;script&gt;")
+            .count();
+        assert_eq!(
+            html.matches("&lt;script&gt;").count(),
+            10 + 11 + 47 + lines + traced,
+            "{html}"
+        );
+    }
 }
 
 #[test]
@@ -115,7 +147,11 @@ fn a_failing_check_says_so_in_words() {
         expected: Value::Integer(expected.into()),
         seen: Value::Integer(seen.into()),
     };
-    let html = evidence::parts(&[check(1, 1), check(1, 2)], &[], &[], [""; 0], "", "");
+    let outcome = Outcome {
+        checks: vec![check(1, 1), check(1, 2)],
+        ..EMPTY
+    };
+    let html = evidence::html(&outcome, TraceAt::Here);
     assert_eq!(html.matches("✓ holds").count(), 1);
     assert_eq!(html.matches("✗ fails").count(), 1);
     assert!(html.contains("<dt>expected</dt><dd><code>1</code></dd>"));
@@ -130,12 +166,26 @@ fn an_empty_table_says_so_and_counts_agree_in_number() {
         rows,
     };
     let row = || vec![text("k")];
-    let html = |rows, trace: &[&str]| evidence::parts(&[], &[table(rows)], &[], trace, "", "");
-    assert!(html(vec![], &[]).contains("<code>requests</code> is empty."));
-    assert!(html(vec![], &[]).contains("Trace: 0 events"));
-    assert!(html(vec![row()], &["a"]).contains("<code>requests</code>, 1 row<"));
-    assert!(html(vec![row()], &["a"]).contains("Trace: 1 event<"));
-    assert!(html(vec![row(), row()], &["a", "b"]).contains(", 2 rows<"));
+    let event = Event {
+        at: Duration::ZERO,
+        who: Rc::from("a"),
+        what: What::Waits,
+    };
+    let html = |rows, events| {
+        let outcome = Outcome {
+            tables: vec![table(rows)],
+            trace: Trace {
+                events: vec![event.clone(); events],
+            },
+            ..EMPTY
+        };
+        evidence::html(&outcome, TraceAt::Here)
+    };
+    assert!(html(vec![], 0).contains("<code>requests</code> is empty."));
+    assert!(html(vec![], 0).contains("Trace: 0 events"));
+    assert!(html(vec![row()], 1).contains("<code>requests</code>, 1 row<"));
+    assert!(html(vec![row()], 1).contains("Trace: 1 event<"));
+    assert!(html(vec![row(), row()], 2).contains(", 2 rows<"));
 }
 
 #[test]
@@ -146,7 +196,11 @@ fn text_cells_are_shown_as_stored() {
         columns: vec!["payload".to_owned()],
         rows: vec![vec![text(payload)]],
     };
-    let html = evidence::parts(&[], &[table], &[], [""; 0], "", "");
+    let outcome = Outcome {
+        tables: vec![table],
+        ..EMPTY
+    };
+    let html = evidence::html(&outcome, TraceAt::Here);
     assert!(html.contains("<code>{&quot;priority&quot;:&quot;normal&quot;}</code>"));
     assert!(parse(payload).is_ok());
 }
@@ -157,8 +211,9 @@ fn every_scenario_shows_all_its_checks_events_and_digests() {
         let outcome = scenario
             .run(&Fixture::committed())
             .unwrap_or_else(|error| panic!("{}: {error}", scenario.id));
-        let html = evidence::html(&outcome);
-        assert_eq!(html, evidence::html(&outcome), "a pure function");
+        let html = evidence::html(&outcome, TraceAt::Here);
+        let again = evidence::html(&outcome, TraceAt::Here);
+        assert_eq!(html, again, "a pure function");
         assert_eq!(
             html.matches("class=\"claim\"").count(),
             outcome.checks.len()

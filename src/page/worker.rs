@@ -8,8 +8,9 @@ use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 
 use super::dom::Listener;
 use super::protocol::{Ran, Reply, Request, decode, encode};
+use crate::evidence::{self, TraceAt};
+use crate::report;
 use crate::scenario::{self, Fixture, Outcome, Scenario};
-use crate::{evidence, report};
 
 thread_local! {
     /// Held as long as the worker lives.
@@ -71,7 +72,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
                     trace_sha256: outcome.trace_sha256(),
                     checks_sha256: outcome.checks_sha256(),
                     passed: outcome.passed(),
-                    evidence: evidence::html(&outcome),
+                    evidence: evidence::html(&outcome, TraceAt::Here),
                 };
                 send(scope, &Reply::Ran(Box::new(ran)))?;
                 outcomes.push((scenario.id, outcome));

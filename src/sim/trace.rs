@@ -344,6 +344,15 @@ impl Trace {
     }
 }
 
+/// One event a line.
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.events
+            .iter()
+            .try_for_each(|event| writeln!(f, "{event}"))
+    }
+}
+
 /// Writes the trace: stamps each event with the virtual clock.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use tool_retries::{article, evidence, json, scenario};
+use tool_retries::evidence::{self, TraceAt};
+use tool_retries::{article, json, scenario};
 
 use crate::budget;
 use crate::tools::{self, say};
@@ -57,10 +58,18 @@ fn page() -> Result<Files> {
     // The evidence beside a recorded value is that of a run made now, so it cannot go stale unnoticed.
     let fixture = scenario::Fixture::committed();
     let failed = RefCell::new(None);
+    let traces = RefCell::new(Files::new());
     let evidence = |id: &str| {
         let found = scenario::find(id)?;
         match found.run(&fixture) {
-            Ok(outcome) => Some(evidence::html(&outcome)),
+            Ok(outcome) => {
+                let address = format!("traces/{id}.txt");
+                let html = evidence::html(&outcome, TraceAt::File(&address));
+                traces
+                    .borrow_mut()
+                    .insert(address, outcome.trace.to_string().into_bytes());
+                Some(html)
+            }
             Err(error) => {
                 failed
                     .borrow_mut()
@@ -73,6 +82,7 @@ fn page() -> Result<Files> {
     if let Some(message) = failed.into_inner() {
         bail!(message);
     }
+    files.append(&mut traces.into_inner());
     files.insert(
         "index.html".to_owned(),
         html.map_err(|error| anyhow!("{error}"))?.into_bytes(),
