@@ -22,7 +22,7 @@ use web_sys::{
 };
 
 use dom::{Listener, Timer};
-use protocol::{Ran, Reply, Request, decode, encode};
+use protocol::{Ran, Reply, Request, encode};
 
 use crate::evidence;
 
@@ -161,7 +161,7 @@ impl Page {
     fn take(&mut self, input: Input) -> Result<(), JsValue> {
         match input {
             Input::Click(event) => self.click(&event),
-            Input::Message(data) => match decode(data)? {
+            Input::Message(data) => match Reply::decode(&data)? {
                 Reply::Ready => self.ready(),
                 Reply::Ran(ran) if self.is_current(ran.request) => self.ran(&ran),
                 Reply::Failed {

@@ -7,7 +7,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 
 use super::dom::Listener;
-use super::protocol::{Ran, Reply, Request, decode, encode};
+use super::protocol::{Ran, Reply, Request, encode};
 use crate::evidence::{self, TraceAt};
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome, Scenario};
@@ -59,7 +59,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
         request,
         scenarios,
         report: wants_report,
-    } = decode(event.data())?;
+    } = Request::decode(&event.data())?;
     let fixture = Fixture::committed();
     let mut outcomes: Vec<(&'static str, Outcome)> = Vec::new();
     for id in &scenarios {
