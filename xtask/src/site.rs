@@ -6,6 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest, Sha256};
 use tool_retries::evidence::{self, TraceAt};
 use tool_retries::{article, json, scenario};
 
@@ -33,6 +36,7 @@ pub fn build(module: Option<&Path>) -> Result<()> {
             "www/{name} stands in the way of the engine"
         );
     }
+    name_release(&mut files)?;
     write(&dist(), &files)?;
     print!("{}", budget::table(&files));
     say("the site is in dist/");
@@ -90,6 +94,49 @@ fn page() -> Result<Files> {
     Ok(files)
 }
 
+/// Names this release by the digest of its files, and lists in the service worker what it keeps: everything but
+/// itself.
+fn name_release(files: &mut Files) -> Result<()> {
+    let mut hash = Sha256::new();
+    for (name, bytes) in &*files {
+        // With its length, so that no two sites give the same input.
+        hash.update(format!("{name} {}\n", bytes.len()));
+        hash.update(bytes);
+    }
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    fill(files, "boot.js", "{{release}}", &digest)?;
+    fill(files, "sw.js", "{{release}}", &digest)?;
+    let kept: Vec<(&str, String)> = files
+        .iter()
+        .filter(|(name, _)| *name != "sw.js")
+        .map(|(name, bytes)| {
+            let integrity = format!("sha256-{}", BASE64.encode(Sha256::digest(bytes)));
+            (name.as_str(), integrity)
+        })
+        .collect();
+    let kept = serde_json::to_string(&kept)?;
+    fill(files, "sw.js", "\"{{files}}\"", &kept)
+}
+
+/// Puts `value` in the one place of a file that holds `placeholder`.
+fn fill(files: &mut Files, name: &str, placeholder: &str, value: &str) -> Result<()> {
+    let bytes = files
+        .get_mut(name)
+        .with_context(|| format!("www/{name} is missing"))?;
+    let text = std::str::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))?;
+    let places = text.matches(placeholder).count();
+    ensure!(
+        places == 1,
+        "{name} has {placeholder} {places} times, expected once"
+    );
+    *bytes = text.replace(placeholder, value).into_bytes();
+    Ok(())
+}
+
 /// All files below a folder, except hidden ones such as an editor's.
 pub fn static_files(dir: &Path) -> Result<Files> {
     let mut files = Files::new();
@@ -132,6 +179,54 @@ fn write(dir: &Path, files: &Files) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn with_worker(index: &str) -> Files {
+        let file = |name: &str, text: &str| (name.to_owned(), text.as_bytes().to_vec());
+        let mut files = Files::from([
+            file("boot.js", "release = \"{{release}}\""),
+            file("index.html", index),
+            file("sw.js", "release = \"{{release}}\", files = \"{{files}}\""),
+        ]);
+        name_release(&mut files).unwrap();
+        files
+    }
+
+    fn text<'a>(files: &'a Files, name: &str) -> &'a str {
+        std::str::from_utf8(&files[name]).unwrap()
+    }
+
+    #[test]
+    fn the_service_worker_lists_what_is_deployed() {
+        let files = with_worker("Hello, World!");
+        let (head, list) = text(&files, "sw.js").split_once(", files = ").unwrap();
+        // Page and worker name the same release.
+        assert_eq!(text(&files, "boot.js"), head);
+        let list: Vec<(String, String)> = serde_json::from_str(list).unwrap();
+        let boot = format!(
+            "sha256-{}",
+            BASE64.encode(Sha256::digest(&files["boot.js"]))
+        );
+        // The second is a published digest.
+        let hello = "sha256-3/1gIbsr1bCvZ2KQgJ7DpTGR3YHH9wpLKGiKNiGCmG8=".to_owned();
+        assert_eq!(
+            list,
+            [("boot.js".to_owned(), boot), ("index.html".to_owned(), hello)]
+        );
+    }
+
+    #[test]
+    fn a_release_is_named_by_its_content() {
+        let one = with_worker("one");
+        assert_eq!(one, with_worker("one"));
+        assert_ne!(text(&one, "boot.js"), text(&with_worker("two"), "boot.js"));
+    }
+
+    #[test]
+    fn a_lost_placeholder_is_named() {
+        let mut files = Files::from([("boot.js".to_owned(), b"release".to_vec())]);
+        let message = name_release(&mut files).unwrap_err().to_string();
+        assert!(message.contains("boot.js") && message.contains("{{release}}"), "{message}");
+    }
 
     #[test]
     fn a_written_site_holds_its_files_and_no_older_ones() {
