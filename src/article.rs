@@ -705,6 +705,8 @@ impl<'a> Writer<'a> {
             "<td role=\"cell\" class=\"live agreement\" data-label=\"Agreement\"></td>\n</tr>\n",
             "<tr role=\"row\" class=\"evidence-row\"><td role=\"cell\" colspan=\"6\"><details class=\"evidence\" id=\"evidence-",
             &id,
+            "\" data-evidence=\"",
+            &id,
             "\"><summary>Evidence of <code>",
             &id,
             "</code>: <span class=\"whose\">the recorded run</span></summary>\n<div class=\"evidence-body\">\n",

@@ -113,7 +113,7 @@ fn a_scenario_table_is_complete_without_a_script() {
         "id=\"naive_retry\" data-scenario=\"naive_retry\" data-recorded=\"{&quot;attempts&quot;: 2, &quot;tickets&quot;: 2}\" data-checks=\"c0ffee\" data-trace=\"7ace\"",
         "data-run=\"naive_retry\" aria-label=\"Run naive_retry\" hidden>Run</button>",
         "call <em>again</em>",
-        "<details class=\"evidence\" id=\"evidence-naive_retry\">",
+        "<details class=\"evidence\" id=\"evidence-naive_retry\" data-evidence=\"naive_retry\">",
         "<p>evidence of naive_retry</p>",
         "<pre id=\"report\"></pre>",
     ] {

@@ -14,7 +14,7 @@ const BREAKER: &str = "breaker";
 const OPEN_CIRCUIT: &str = "circuit open";
 
 /// Left of it stand the times.
-const TIMES: usize = 58;
+const TIMES: usize = 50;
 const HEAD: usize = 34;
 const LINE: usize = 26;
 /// Of the style sheet's font at its size: labels are set in a monospaced one.
@@ -570,13 +570,13 @@ impl Drawing<'_> {
         let mut order: Vec<usize> = (0..self.lanes.len()).collect();
         order.sort_by_key(|&lane| self.lanes[lane].kind);
         let count = order.len();
-        let space = (500 / count.saturating_sub(1).max(1)).clamp(112, 260);
+        let space = (440 / count.saturating_sub(1).max(1)).clamp(112, 240);
         let mut x = vec![0; count];
         let mut next = TIMES + 56;
         for &lane in &order {
             // Statements need room, and several callers may write theirs into one gap.
             if self.lanes[lane].kind == Kind::Database && next > TIMES + 56 {
-                next += 250usize.saturating_sub(space);
+                next += 240usize.saturating_sub(space);
             }
             x[lane] = next;
             next += space;

@@ -93,12 +93,19 @@ pub(super) fn first(root: &Element, selector: &str) -> Result<HtmlElement, JsVal
         .ok_or_else(|| JsValue::from_str(&format!("no element {selector}")))
 }
 
-/// All elements of the document that `selector` names.
-pub(super) fn all(document: &Document, selector: &str) -> Result<Vec<HtmlElement>, JsValue> {
-    let nodes = document.query_selector_all(selector)?;
+/// All elements within `root` that `selector` names.
+pub(super) fn all(root: &Element, selector: &str) -> Result<Vec<Element>, JsValue> {
+    let nodes = root.query_selector_all(selector)?;
     Ok((0..nodes.length())
         .filter_map(|index| nodes.get(index)?.dyn_into().ok())
         .collect())
+}
+
+/// The root element of the document.
+pub(super) fn root(document: &Document) -> Result<Element, JsValue> {
+    document
+        .document_element()
+        .ok_or_else(|| JsValue::from_str("no root element"))
 }
 
 /// What a thrown value says.

@@ -9,6 +9,7 @@
 
 mod dom;
 pub mod protocol;
+mod steps;
 pub mod worker;
 
 use std::cell::RefCell;
@@ -22,7 +23,8 @@ use web_sys::{
 };
 
 use dom::{Listener, Timer};
-use protocol::{Ran, Reply, Request, encode};
+use protocol::{Ran, Reply, Request, Steps, encode};
+use steps::StepControl;
 
 use crate::evidence;
 
@@ -49,6 +51,8 @@ pub fn start() -> Result<(), JsValue> {
 
 enum Input {
     Click(Event),
+    /// A control was moved.
+    Moved(Event),
     Message(JsValue),
     /// The worker ended by itself.
     Broken(String),
@@ -81,18 +85,29 @@ struct Page {
     status: HtmlElement,
     stop: HtmlElement,
     _clicks: Listener,
+    _moves: Listener,
     worker: Option<EngineWorker>,
     /// With the worker now, or waiting for it to be ready.
     current: Option<Job>,
     /// Bounded by the number of buttons: one that waits takes no second press.
     waiting: VecDeque<Job>,
     last_request: u32,
+    /// One a run that is stepped through, at most one a row.
+    steps: Vec<StepControl>,
+}
+
+/// What a press asks of the worker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Run,
+    Steps,
 }
 
 /// One press of one button.
 struct Job {
     request: u32,
     sent: bool,
+    ask: Ask,
     pressed: HtmlElement,
     /// The table, if all of it was asked for.
     group: Option<String>,
@@ -150,10 +165,12 @@ impl Page {
             status: dom::by_id(&document, "status")?,
             stop: dom::by_id(&document, "stop")?,
             _clicks: Listener::new(&document, "click", |event| take(Input::Click(event)))?,
+            _moves: Listener::new(&document, "input", |event| take(Input::Moved(event)))?,
             worker: None,
             current: None,
             waiting: VecDeque::new(),
             last_request: 0,
+            steps: Vec::new(),
             document,
         })
     }
@@ -161,6 +178,7 @@ impl Page {
     fn take(&mut self, input: Input) -> Result<(), JsValue> {
         match input {
             Input::Click(event) => self.click(&event),
+            Input::Moved(event) => self.moved(&event),
             Input::Message(data) => match Reply::decode(&data)? {
                 Reply::Ready => self.ready(),
                 Reply::Ran(ran) if self.is_current(ran.request) => self.ran(&ran),
@@ -172,6 +190,7 @@ impl Page {
                     self.failed(&scenario, &message)?;
                     self.show_progress()
                 }
+                Reply::Steps(run) if self.is_current(run.request) => self.stepped(*run),
                 Reply::Done { request, report } if self.is_current(request) => {
                     if let Some(report) = report {
                         self.reported(&report)?;
@@ -180,7 +199,9 @@ impl Page {
                 }
                 Reply::Panicked(message) => self.broken(&message),
                 // An answer to a request that is over.
-                Reply::Ran(_) | Reply::Failed { .. } | Reply::Done { .. } => Ok(()),
+                Reply::Ran(_) | Reply::Steps(_) | Reply::Failed { .. } | Reply::Done { .. } => {
+                    Ok(())
+                }
             },
             Input::Broken(message) => self.broken(&message),
             Input::Slow => {
@@ -208,7 +229,7 @@ impl Page {
         };
         let button: HtmlElement = button.dyn_into()?;
         if let Some(scenario) = button.get_attribute("data-run") {
-            return self.press(button, None, VecDeque::from([scenario]));
+            return self.press(Ask::Run, button, None, VecDeque::from([scenario]));
         }
         if let Some(group) = button.get_attribute("data-run-all") {
             let Some(table) = button.closest(".scenarios")? else {
@@ -219,7 +240,21 @@ impl Page {
                 .filter_map(|index| rows.get(index)?.dyn_into::<Element>().ok())
                 .filter_map(|row| row.get_attribute("data-scenario"))
                 .collect();
-            return self.press(button, Some(group), scenarios);
+            return self.press(Ask::Run, button, Some(group), scenarios);
+        }
+        if let Some(way) = button.get_attribute("data-move") {
+            let control = self.steps.iter_mut().find(|control| control.holds(&button));
+            return control.map_or(Ok(()), |control| control.go(&way));
+        }
+        if button.class_list().contains("step-through") {
+            let Some(evidence) = button.closest("[data-evidence]")? else {
+                return Ok(());
+            };
+            let scenario = evidence
+                .get_attribute("data-evidence")
+                .into_iter()
+                .collect();
+            return self.press(Ask::Steps, button, None, scenario);
         }
         match button.id().as_str() {
             "stop" => self.stop(),
@@ -231,8 +266,17 @@ impl Page {
         }
     }
 
+    fn moved(&mut self, event: &Event) -> Result<(), JsValue> {
+        let Some(target) = event.target().and_then(|it| it.dyn_into::<Element>().ok()) else {
+            return Ok(());
+        };
+        let control = self.steps.iter_mut().find(|control| control.holds(&target));
+        control.map_or(Ok(()), StepControl::slide)
+    }
+
     fn press(
         &mut self,
+        ask: Ask,
         pressed: HtmlElement,
         group: Option<String>,
         scenarios: VecDeque<String>,
@@ -245,6 +289,7 @@ impl Page {
         self.waiting.push_back(Job {
             request: 0,
             sent: false,
+            ask,
             pressed,
             report: group.is_some(),
             group,
@@ -268,8 +313,10 @@ impl Page {
         let Some(job) = self.waiting.pop_front() else {
             return Ok(());
         };
-        for scenario in &job.open {
-            self.row(scenario)?.set_attribute("data-state", "running")?;
+        if job.ask == Ask::Run {
+            for scenario in &job.open {
+                self.row(scenario)?.set_attribute("data-state", "running")?;
+            }
         }
         // Emptied first, so that the same summary twice is announced twice.
         self.status.set_text_content(None);
@@ -300,11 +347,18 @@ impl Page {
             && worker.ready
             && !job.sent
         {
-            worker.worker.post_message(&encode(&Request::Run {
-                request: job.request,
-                scenarios: job.open.iter().cloned().collect(),
-                report: job.report,
-            })?)?;
+            let request = match job.ask {
+                Ask::Run => Request::Run {
+                    request: job.request,
+                    scenarios: job.open.iter().cloned().collect(),
+                    report: job.report,
+                },
+                Ask::Steps => Request::Steps {
+                    request: job.request,
+                    scenario: job.open.front().cloned().unwrap_or_default(),
+                },
+            };
+            worker.worker.post_message(&encode(&request)?)?;
             job.sent = true;
         }
         Ok(())
@@ -315,7 +369,7 @@ impl Page {
             worker.ready = true;
         }
         if !self.is_ready() {
-            for button in dom::all(&self.document, "button.run, button.run-all")? {
+            for button in dom::all(&dom::root(&self.document)?, "button.run, button.run-all")? {
                 button.remove_attribute("hidden")?;
             }
             self.set_engine("ready")?;
@@ -360,6 +414,23 @@ impl Page {
         self.show_progress()
     }
 
+    /// Puts a step control where the button was that asked for it.
+    fn stepped(&mut self, run: Steps) -> Result<(), JsValue> {
+        self.steps.retain(StepControl::is_shown);
+        let Some(job) = &mut self.current else {
+            return Ok(());
+        };
+        // Nothing is said of it: the control speaks for itself.
+        job.open.clear();
+        // Gone, when a new run has taken the place of the evidence meanwhile.
+        let place = job.pressed.closest(".steps")?;
+        if let Some(place) = place.and_then(|place| place.dyn_into().ok()) {
+            self.steps
+                .push(StepControl::new(&self.document, place, run)?);
+        }
+        Ok(())
+    }
+
     /// The values as the table shows the recorded ones: lines break between members rather than within.
     fn show_values(&self, cell: &HtmlElement, values: &str) -> Result<(), JsValue> {
         let code = self.document.create_element("code")?;
@@ -390,11 +461,13 @@ impl Page {
 
     /// Shows a failure beside its button. The scenario counts as answered.
     fn failed(&mut self, scenario: &str, message: &str) -> Result<(), JsValue> {
-        let row = self.row(scenario)?;
         let verdict = format!("✗ failed: {message}");
-        dom::first(&row, ".reader")?.set_text_content(None);
-        dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
-        row.set_attribute("data-state", "failed")?;
+        if self.asks(Ask::Run) {
+            let row = self.row(scenario)?;
+            dom::first(&row, ".reader")?.set_text_content(None);
+            dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
+            row.set_attribute("data-state", "failed")?;
+        }
         if let Some(job) = &mut self.current {
             job.open.retain(|open| open != scenario);
             job.failed += 1;
@@ -409,7 +482,7 @@ impl Page {
         let Some(group) = self.current.as_ref().and_then(|job| job.group.as_deref()) else {
             return Ok(());
         };
-        for details in dom::all(&self.document, "details.report")? {
+        for details in dom::all(&dom::root(&self.document)?, "details.report")? {
             if details.get_attribute("data-report").as_deref() == Some(group) {
                 dom::first(&details, "pre")?.set_text_content(Some(report));
                 details.remove_attribute("hidden")?;
@@ -462,7 +535,12 @@ impl Page {
         };
         let summary = format!("Stopped. {} of {} done.", job.done(), job.total);
         for stopped in std::iter::once(job).chain(std::mem::take(&mut self.waiting)) {
-            for scenario in &stopped.open {
+            let rows = if stopped.ask == Ask::Run {
+                stopped.open.iter()
+            } else {
+                Default::default()
+            };
+            for scenario in rows {
                 let row = self.row(scenario)?;
                 dom::first(&row, ".reader")?.set_text_content(None);
                 dom::first(&row, ".agreement")?.set_text_content(Some("stopped"));
@@ -490,12 +568,18 @@ impl Page {
         let Some(job) = self.current.as_ref().filter(|job| job.slow) else {
             return Ok(());
         };
-        for scenario in &job.open {
-            let row = self.row(scenario)?;
-            dom::first(&row, ".agreement")?.set_text_content(Some("running …"));
+        if job.ask == Ask::Run {
+            for scenario in &job.open {
+                let row = self.row(scenario)?;
+                dom::first(&row, ".agreement")?.set_text_content(Some("running …"));
+            }
         }
         self.status.set_text_content(Some(&job.progress()));
         self.stop.remove_attribute("hidden")
+    }
+
+    fn asks(&self, ask: Ask) -> bool {
+        self.current.as_ref().is_some_and(|job| job.ask == ask)
     }
 
     fn row(&self, scenario: &str) -> Result<HtmlElement, JsValue> {
@@ -511,10 +595,7 @@ impl Page {
     }
 
     fn set_engine(&self, state: &str) -> Result<(), JsValue> {
-        self.document
-            .document_element()
-            .ok_or_else(|| JsValue::from_str("no root element"))?
-            .set_attribute("data-engine", state)
+        dom::root(&self.document)?.set_attribute("data-engine", state)
     }
 }
 

@@ -13,6 +13,8 @@ use js_sys::{Array, Object, Reflect};
 use serde::Serialize;
 use wasm_bindgen::{JsCast, JsValue};
 
+use crate::timeline::Parts;
+
 /// From the page to the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Request {
@@ -24,6 +26,13 @@ pub enum Request {
         scenarios: Vec<String>,
         /// Whether the report over all of them is wanted too.
         report: bool,
+    },
+    /// Run one scenario and show it step by step.
+    Steps {
+        /// Comes back in every reply.
+        request: u32,
+        /// Scenario id.
+        scenario: String,
     },
 }
 
@@ -43,6 +52,8 @@ pub enum Reply {
         /// Why, for the reader.
         message: String,
     },
+    /// The steps of a run.
+    Steps(Box<Steps>),
     /// Nothing more comes for this request.
     Done {
         /// Which request.
@@ -73,6 +84,19 @@ pub struct Ran {
     pub evidence: String,
 }
 
+/// The steps of one run, as [`crate::timeline::pages`] makes them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Steps {
+    /// Which request.
+    pub request: u32,
+    /// Scenario id.
+    pub scenario: String,
+    /// The texts.
+    pub texts: Vec<String>,
+    /// For each step the index of the text for each part.
+    pub steps: Vec<Parts>,
+}
+
 /// A message as a plain JavaScript value.
 pub fn encode<M: Serialize>(message: &M) -> Result<JsValue, JsValue> {
     serde_wasm_bindgen::to_value(message).map_err(JsValue::from)
@@ -87,6 +111,10 @@ impl Request {
                 request: body.number("request")?,
                 scenarios: body.texts("scenarios")?,
                 report: body.flag("report")?,
+            }),
+            "Steps" => Ok(Self::Steps {
+                request: body.number("request")?,
+                scenario: body.text("scenario")?,
             }),
             _ => Err(unreadable(&variant)),
         }
@@ -113,6 +141,12 @@ impl Reply {
                 scenario: body.text("scenario")?,
                 message: body.text("message")?,
             }),
+            "Steps" => Ok(Self::Steps(Box::new(Steps {
+                request: body.number("request")?,
+                scenario: body.text("scenario")?,
+                texts: body.texts("texts")?,
+                steps: body.steps("steps")?,
+            }))),
             "Done" => Ok(Self::Done {
                 request: body.number("request")?,
                 report: body.optional_text("report")?,
@@ -170,6 +204,21 @@ impl Body {
         self.field(name, |value| {
             let array: &Array = value.dyn_ref()?;
             array.iter().map(|text| text.as_string()).collect()
+        })
+    }
+
+    fn steps(&self, name: &str) -> Result<Vec<Parts>, JsValue> {
+        self.field(name, |value| {
+            let array: &Array = value.dyn_ref()?;
+            let step = |step: JsValue| {
+                let step: &Array = step.dyn_ref()?;
+                let mut parts = Parts::default();
+                for (part, index) in parts.iter_mut().zip(step.iter()) {
+                    *part = index.as_f64()? as u32;
+                }
+                Some(parts)
+            };
+            array.iter().map(step).collect()
         })
     }
 }

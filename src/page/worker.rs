@@ -7,10 +7,12 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 
 use super::dom::Listener;
-use super::protocol::{Ran, Reply, Request, encode};
+use super::protocol::{Ran, Reply, Request, Steps, encode};
 use crate::evidence::{self, TraceAt};
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome, Scenario};
+use crate::sim::World;
+use crate::timeline;
 
 thread_local! {
     /// Held as long as the worker lives.
@@ -55,15 +57,26 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
     let Some(event) = event.dyn_ref::<MessageEvent>() else {
         return Ok(());
     };
-    let Request::Run {
-        request,
-        scenarios,
-        report: wants_report,
-    } = Request::decode(&event.data())?;
+    match Request::decode(&event.data())? {
+        Request::Run {
+            request,
+            scenarios,
+            report,
+        } => answer_run(scope, request, &scenarios, report),
+        Request::Steps { request, scenario } => answer_steps(scope, request, scenario),
+    }
+}
+
+fn answer_run(
+    scope: &DedicatedWorkerGlobalScope,
+    request: u32,
+    scenarios: &[String],
+    wants_report: bool,
+) -> Result<(), JsValue> {
     let fixture = Fixture::committed();
     let mut outcomes: Vec<(&'static str, Outcome)> = Vec::new();
-    for id in &scenarios {
-        match run(id, &fixture) {
+    for id in scenarios {
+        match run(id, &World::new(), &fixture) {
             Ok((scenario, outcome)) => {
                 let ran = Ran {
                     request,
@@ -92,9 +105,41 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
     send(scope, &Reply::Done { request, report })
 }
 
-fn run(id: &str, fixture: &Fixture) -> Result<(&'static Scenario, Outcome), String> {
+fn answer_steps(
+    scope: &DedicatedWorkerGlobalScope,
+    request: u32,
+    scenario: String,
+) -> Result<(), JsValue> {
+    let world = World::with_history();
+    let reply = match run(&scenario, &world, &Fixture::committed()) {
+        Ok((_, outcome)) => {
+            let pages = timeline::pages(&outcome, &world.take_history());
+            Reply::Steps(Box::new(Steps {
+                request,
+                scenario,
+                texts: pages.texts,
+                steps: pages.steps,
+            }))
+        }
+        Err(message) => Reply::Failed {
+            request,
+            scenario,
+            message,
+        },
+    };
+    send(scope, &reply)?;
+    send(
+        scope,
+        &Reply::Done {
+            request,
+            report: None,
+        },
+    )
+}
+
+fn run(id: &str, world: &World, fixture: &Fixture) -> Result<(&'static Scenario, Outcome), String> {
     let scenario = scenario::find(id).ok_or_else(|| format!("no scenario is called {id}"))?;
-    let outcome = scenario.run(fixture).map_err(|error| error.to_string())?;
+    let outcome = (scenario.play)(world, fixture).map_err(|error| error.to_string())?;
     Ok((scenario, outcome))
 }
 

@@ -210,7 +210,10 @@ mod tests {
         let hello = "sha256-3/1gIbsr1bCvZ2KQgJ7DpTGR3YHH9wpLKGiKNiGCmG8=".to_owned();
         assert_eq!(
             list,
-            [("boot.js".to_owned(), boot), ("index.html".to_owned(), hello)]
+            [
+                ("boot.js".to_owned(), boot),
+                ("index.html".to_owned(), hello)
+            ]
         );
     }
 
@@ -225,7 +228,10 @@ mod tests {
     fn a_lost_placeholder_is_named() {
         let mut files = Files::from([("boot.js".to_owned(), b"release".to_vec())]);
         let message = name_release(&mut files).unwrap_err().to_string();
-        assert!(message.contains("boot.js") && message.contains("{{release}}"), "{message}");
+        assert!(
+            message.contains("boot.js") && message.contains("{{release}}"),
+            "{message}"
+        );
     }
 
     #[test]
