@@ -175,7 +175,17 @@ impl fmt::Display for ArticleError {
 impl std::error::Error for ArticleError {}
 
 /// Ids of the template and of the parts around scenario tables: no heading may take them.
-const RESERVED_IDS: [&str; 6] = ["contents", "dismiss", "report", "run-all", "status", "stop"];
+const RESERVED_IDS: [&str; 9] = [
+    "contents",
+    "dismiss",
+    "every-run",
+    "progress",
+    "report",
+    "run-all",
+    "status",
+    "stop",
+    "take-it-along",
+];
 
 /// The group whose button and report carry the plain ids `run-all` and `report`.
 const FIRST_GROUP: &str = "lab";
@@ -618,7 +628,8 @@ impl<'a> Writer<'a> {
         self.push(&[
             "</tbody>\n</table>\n</div>\n<details class=\"report\" data-report=\"",
             &group,
-            "\" hidden><summary>Your results.json</summary>\n<pre id=\"report",
+            "\" hidden><summary>Your results.json</summary>\n",
+            "<p><button type=\"button\" data-download>Download results.json</button></p>\n<pre id=\"report",
             &suffix,
             "\"></pre></details>\n",
         ]);
@@ -709,7 +720,11 @@ impl<'a> Writer<'a> {
             &id,
             "\"><summary>Evidence of <code>",
             &id,
-            "</code>: <span class=\"whose\">the recorded run</span></summary>\n<div class=\"evidence-body\">\n",
+            "</code>: <span class=\"whose\">the recorded run</span></summary>\n<p class=\"copies\" hidden><button type=\"button\" data-copy=\"link\" aria-label=\"Copy link to ",
+            &id,
+            "\">Copy link</button> <button type=\"button\" data-copy=\"embed\" aria-label=\"Copy embed code of ",
+            &id,
+            "\">Copy embed code</button></p>\n<div class=\"evidence-body\">\n",
             &evidence,
             "</div></details></td></tr>\n",
         ]);

@@ -26,6 +26,27 @@ pub fn report(outcomes: &[(&str, Outcome)]) -> Value {
     ])
 }
 
+/// One record of two. Where both hold a scenario, `later` counts.
+pub fn merged(mut earlier: Value, later: Value) -> Value {
+    let (Value::Object(record), Value::Object(later)) = (&mut earlier, later) else {
+        return earlier;
+    };
+    for (name, value) in later {
+        match (record.get_mut(&name), value) {
+            (Some(Value::Object(members)), Value::Object(later)) => {
+                for (id, value) in later {
+                    members.insert(id, value);
+                }
+            }
+            // Whether all of it passed.
+            (Some(Value::Bool(earlier)), Value::Bool(later)) => *earlier &= later,
+            // The same in both.
+            _ => {}
+        }
+    }
+    earlier
+}
+
 /// What names this machine's build; the one part in which two targets differ.
 fn runtime() -> Value {
     let known = |name: &str| Value::from(if name.is_empty() { "unknown" } else { name });
@@ -67,4 +88,33 @@ fn digests(outcome: &Outcome) -> Value {
         ("checks", Value::from(outcome.checks_sha256())),
         ("trace", Value::from(outcome.trace_sha256())),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    fn joined(earlier: &str, later: &str) -> Value {
+        merged(parse(earlier).unwrap(), parse(later).unwrap())
+    }
+
+    #[test]
+    fn two_records_make_one() {
+        let one =
+            r#"{"passed": true, "scenarios": {"a": {"n": 1}}, "digests": {"a": {"trace": "1"}}}"#;
+        let other =
+            r#"{"passed": false, "scenarios": {"b": {"n": 2}}, "digests": {"b": {"trace": "2"}}}"#;
+        let both = r#"{"digests": {"a": {"trace": "1"}, "b": {"trace": "2"}}, "passed": false,
+            "scenarios": {"a": {"n": 1}, "b": {"n": 2}}}"#;
+        assert_eq!(joined(one, other), parse(both).unwrap());
+        assert_eq!(joined(other, one), parse(both).unwrap());
+    }
+
+    #[test]
+    fn of_a_scenario_that_ran_twice_the_later_run_stays_whole() {
+        let one = r#"{"scenarios": {"a": {"n": 1, "old": true}}}"#;
+        let other = r#"{"scenarios": {"a": {"n": 2}}}"#;
+        assert_eq!(joined(one, other), parse(other).unwrap());
+    }
 }

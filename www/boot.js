@@ -68,6 +68,65 @@ async function keep() {
 /** Where storage is forbidden, or the context not secure, the page works as before, just not offline. */
 const optional = (work) => work().catch(() => {});
 
+/** What a button copies of the scenario in whose evidence it stands. */
+const copies = {
+  link: (id) => new URL(`./#${id}`, location).href,
+  embed: (id) => {
+    const frame = document.createElement("iframe");
+    frame.src = new URL(`embed.html?scenario=${id}`, location).href;
+    frame.title = `${id}, a scenario of Make tool retries safe`;
+    frame.loading = "lazy";
+    frame.allow = "clipboard-write";
+    frame.width = "100%";
+    frame.height = "480";
+    return frame.outerHTML;
+  },
+};
+
+async function copy(button) {
+  const evidence = button.closest(".evidence");
+  const text = copies[button.dataset.copy](evidence.id.replace("evidence-", ""));
+  try {
+    await navigator.clipboard.writeText(text);
+    say(`Copied: ${text}`);
+  } catch {
+    let shown = evidence.querySelector(".to-copy");
+    if (!shown) {
+      shown = document.createElement("pre");
+      shown.className = "to-copy";
+      button.parentElement.after(shown);
+    }
+    shown.textContent = text;
+    getSelection().selectAllChildren(shown);
+    say("The browser does not let this page copy. The text is selected: copy it from there.");
+  }
+}
+
+function download(text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = "results.json";
+  link.click();
+  // Not at once: the browser may not have begun to read.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+addEventListener("click", ({ target }) => {
+  const button = target.closest("button");
+  if (button?.id === "dismiss") say("");
+  else if (button?.dataset.copy) copy(button);
+  else if (button?.matches("[data-download]")) download(button.closest(".report").querySelector("pre").textContent);
+});
+
+addEventListener("error", ({ error }) => {
+  // The page's own half of the engine: after a trap it answers nothing any more.
+  if (!(error instanceof WebAssembly.RuntimeError)) return;
+  root.dataset.engine = "failed";
+  say("The engine of this page stopped. Reload the page to run again; the recorded results stand.");
+});
+
+for (const buttons of document.querySelectorAll(".copies")) buttons.hidden = false;
+
 new MutationObserver((_, observer) => {
   // Now that the reader waits for nothing.
   if (root.dataset.engine !== "ready") return;

@@ -26,7 +26,8 @@ use dom::{Listener, Timer};
 use protocol::{Ran, Reply, Request, Steps, encode};
 use steps::StepControl;
 
-use crate::evidence;
+use crate::json::{self, Value};
+use crate::{evidence, report};
 
 /// After this long a run shows its progress and can be stopped.
 const SLOW_MS: i32 = 500;
@@ -92,6 +93,8 @@ struct Page {
     /// Bounded by the number of buttons: one that waits takes no second press.
     waiting: VecDeque<Job>,
     last_request: u32,
+    /// The record of every run so far.
+    every_run: Option<Value>,
     /// One a run that is stepped through, at most one a row.
     steps: Vec<StepControl>,
 }
@@ -171,6 +174,7 @@ impl Page {
             waiting: VecDeque::new(),
             last_request: 0,
             steps: Vec::new(),
+            every_run: None,
             document,
         })
     }
@@ -192,8 +196,8 @@ impl Page {
                 }
                 Reply::Steps(run) if self.is_current(run.request) => self.stepped(*run),
                 Reply::Done { request, report } if self.is_current(request) => {
-                    if let Some(report) = report {
-                        self.reported(&report)?;
+                    if let Some(text) = report {
+                        self.reported(&text)?;
                     }
                     self.finish()
                 }
@@ -258,10 +262,7 @@ impl Page {
         }
         match button.id().as_str() {
             "stop" => self.stop(),
-            "dismiss" => {
-                self.status.set_text_content(None);
-                Ok(())
-            }
+            // The others do what needs no engine, and `boot.js` answers them.
             _ => Ok(()),
         }
     }
@@ -291,7 +292,7 @@ impl Page {
             sent: false,
             ask,
             pressed,
-            report: group.is_some(),
+            report: true,
             group,
             total: scenarios.len(),
             open: scenarios,
@@ -472,27 +473,37 @@ impl Page {
             job.open.retain(|open| open != scenario);
             job.failed += 1;
             job.last = format!("{scenario}: {verdict}");
-            // A report over less than the whole table would not be a results.json.
+            // A report over less than was asked for would not be a results.json.
             job.report = false;
         }
         Ok(())
     }
 
-    fn reported(&self, report: &str) -> Result<(), JsValue> {
-        let Some(group) = self.current.as_ref().and_then(|job| job.group.as_deref()) else {
-            return Ok(());
-        };
-        for details in dom::all(&dom::root(&self.document)?, "details.report")? {
-            if details.get_attribute("data-report").as_deref() == Some(group) {
-                dom::first(&details, "pre")?.set_text_content(Some(report));
-                details.remove_attribute("hidden")?;
+    /// Shows the record of this job, if it was of a whole table, and the one of everything so far.
+    fn reported(&mut self, text: &str) -> Result<(), JsValue> {
+        if let Some(group) = self.current.as_ref().and_then(|job| job.group.as_deref()) {
+            for details in dom::all(&dom::root(&self.document)?, "details.report")? {
+                if details.get_attribute("data-report").as_deref() == Some(group) {
+                    show_report(&details, text)?;
+                }
             }
         }
+        let record = json::parse(text).map_err(|error| JsValue::from_str(&error.to_string()))?;
+        let record = match self.every_run.take() {
+            Some(earlier) => report::merged(earlier, record),
+            None => record,
+        };
+        // A page that embeds one scenario has no place for it.
+        if let Some(details) = self.document.get_element_by_id("every-run") {
+            show_report(&details, &record.pretty())?;
+        }
+        self.every_run = Some(record);
         Ok(())
     }
 
     /// The worker is lost, and with it the scenario that it was at; those behind it go to its successor.
     fn broken(&mut self, message: &str) -> Result<(), JsValue> {
+        let message = cause(message);
         let was_ready = self.worker.take().is_some_and(|worker| worker.ready);
         if !self.is_ready() {
             self.set_engine("failed")?;
@@ -506,10 +517,11 @@ impl Page {
             .as_ref()
             .map(|job| job.open.clone())
             .unwrap_or_default();
+        let message = format!("the engine stopped: {message}; press Run to try again");
         // A worker that never listened would fare no better with the next scenario.
         let lost = if was_ready { 1 } else { open.len() };
         for scenario in open.iter().take(lost) {
-            self.failed(scenario, message)?;
+            self.failed(scenario, &message)?;
         }
         if open.len() > lost {
             return self.dispatch();
@@ -596,6 +608,21 @@ impl Page {
 
     fn set_engine(&self, state: &str) -> Result<(), JsValue> {
         dom::root(&self.document)?.set_attribute("data-engine", state)
+    }
+}
+
+fn show_report(details: &Element, text: &str) -> Result<(), JsValue> {
+    dom::first(details, "pre")?.set_text_content(Some(text));
+    details.remove_attribute("hidden")
+}
+
+/// Why a worker ended, for the reader. A panic in a module built for size is a bare trap, which each browser words
+/// in its own way: `unreachable`, `unreachable executed`, `Unreachable code should not be executed`.
+fn cause(message: &str) -> &str {
+    if message.contains("nreachable") {
+        "an internal error"
+    } else {
+        message.strip_prefix("Uncaught ").unwrap_or(message)
     }
 }
 

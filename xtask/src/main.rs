@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
+use url::Url;
 
 mod browser;
 mod budget;
+mod lab;
 mod lint;
 mod serve;
 mod site;
@@ -19,7 +21,9 @@ mod wasm;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-site [--module FILE]    build dist/, the deployable site; FILE is a module compiled elsewhere
+site [--module FILE] [--base-url URL]
+                        build dist/, the deployable site; FILE is a module compiled elsewhere,
+                        URL the address of the folder where the site will be published
 serve [--port N] [--prefix PATH] [--wasm-type TYPE]
                         build the site and serve it on loopback
 test                    run every test: native, size limits, browser
@@ -33,6 +37,7 @@ help                    this text
 enum Job {
     Site {
         module: Option<PathBuf>,
+        base_url: Option<Url>,
     },
     Serve {
         port: Option<u16>,
@@ -56,7 +61,10 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
         None => bail!("no command"),
     };
     let mut job = match command.as_str() {
-        "site" => Job::Site { module: None },
+        "site" => Job::Site {
+            module: None,
+            base_url: None,
+        },
         "serve" => Job::Serve {
             port: None,
             prefix: None,
@@ -74,7 +82,10 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
     while let Some(arg) = parser.next()? {
         match (&mut job, arg) {
             (_, Long("help") | Short('h')) => return Ok(Job::Help),
-            (Job::Site { module }, Long("module")) => *module = Some(parser.value()?.into()),
+            (Job::Site { module, .. }, Long("module")) => *module = Some(parser.value()?.into()),
+            (Job::Site { base_url, .. }, Long("base-url")) => {
+                *base_url = Some(site::base_url(&parser.value()?.string()?)?)
+            }
             (Job::Serve { port, .. }, Long("port")) => *port = Some(parser.value()?.parse()?),
             (Job::Serve { prefix, .. }, Long("prefix")) => {
                 let value = parser.value()?.string()?;
@@ -97,7 +108,7 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
 fn run(job: Job) -> Result<bool> {
     match job {
         Job::Help => print!("{HELP}"),
-        Job::Site { module } => site::build(module.as_deref())?,
+        Job::Site { module, base_url } => site::build(module.as_deref(), base_url.as_ref())?,
         Job::Serve {
             port,
             prefix,
@@ -105,7 +116,7 @@ fn run(job: Job) -> Result<bool> {
         } => {
             // Before the build, so that a port that is taken is told at once.
             let listener = serve::listen(port)?;
-            site::build(None)?;
+            site::build(None, None)?;
             let default = serve::Options::default();
             let options = serve::Options {
                 prefix: prefix.unwrap_or(default.prefix),
@@ -118,7 +129,7 @@ fn run(job: Job) -> Result<bool> {
         Job::Test => return test::run(),
         Job::Lint => lint::run()?,
         Job::Screenshots { dir } => {
-            site::build(None)?;
+            site::build(None, None)?;
             browser::screenshots(&dir)?;
         }
     }
@@ -175,6 +186,7 @@ mod tests {
             "screenshots a b",
             "--port 1",
             "site --wasm-type x",
+            "site --base-url example.org",
         ] {
             let message = parse_words(words).unwrap_err().to_string();
             assert!(

@@ -10,9 +10,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 use tool_retries::evidence::{self, TraceAt};
-use tool_retries::{article, json, scenario};
+use tool_retries::{article, json, markup, scenario};
+use url::Url;
 
 use crate::budget;
+use crate::lab;
 use crate::tools::{self, say};
 use crate::wasm;
 
@@ -26,9 +28,11 @@ pub fn dist() -> PathBuf {
 
 /// Builds the site and prints the size of each file.
 ///
-/// `module` is a module compiled elsewhere, for machines whose rustc has no wasm32.
-pub fn build(module: Option<&Path>) -> Result<()> {
-    let mut files = page()?;
+/// `module` is a module compiled elsewhere, for machines whose rustc has no wasm32; `base_url` is where the site will
+/// be published.
+pub fn build(module: Option<&Path>, base_url: Option<&Url>) -> Result<()> {
+    let lab = lab::archive()?;
+    let mut files = page(lab.len(), base_url)?;
     let engine = wasm::engine(module)?;
     for (name, bytes) in [("engine.js", engine.js), ("engine_bg.wasm", engine.wasm)] {
         ensure!(
@@ -37,6 +41,8 @@ pub fn build(module: Option<&Path>) -> Result<()> {
         );
     }
     name_release(&mut files)?;
+    // After that: no page loads it, so no reader without a network misses it.
+    files.insert(lab::NAME.to_owned(), lab);
     write(&dist(), &files)?;
     print!("{}", budget::table(&files));
     say("the site is in dist/");
@@ -44,7 +50,7 @@ pub fn build(module: Option<&Path>) -> Result<()> {
 }
 
 /// The page and the static files of `www`.
-fn page() -> Result<Files> {
+fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
     let root = tools::root();
     let www = root.join("www");
     let mut files = static_files(&www)?;
@@ -91,7 +97,34 @@ fn page() -> Result<Files> {
         "index.html".to_owned(),
         html.map_err(|error| anyhow!("{error}"))?.into_bytes(),
     );
+    let size = format!(" (ZIP, {} KB)", lab_bytes.div_ceil(1000));
+    fill(&mut files, "index.html", "<!-- size of lab.zip -->", &size)?;
+    let addresses = base_url.map(addresses).unwrap_or_default();
+    fill(&mut files, "index.html", "<!-- addresses -->\n", &addresses)?;
     Ok(files)
+}
+
+/// The metadata that name where the article is published.
+fn addresses(base_url: &Url) -> String {
+    let url = markup::escaped(base_url.as_str());
+    format!(
+        "<link rel=\"canonical\" href=\"{url}\">\n\
+         <meta property=\"og:url\" content=\"{url}\">\n\
+         <meta name=\"citation_public_url\" content=\"{url}\">\n"
+    )
+}
+
+/// The public address of a site from the address of its folder or its page.
+pub fn base_url(text: &str) -> Result<Url> {
+    let url = Url::parse(text).with_context(|| format!("{text:?} is no address"))?;
+    ensure!(
+        ["http", "https"].contains(&url.scheme())
+            && url.path().ends_with('/')
+            && url.query().is_none()
+            && url.fragment().is_none(),
+        "{text:?} is not the web address of a folder, such as https://example.org/retries/"
+    );
+    Ok(url)
 }
 
 /// Names this release by the digest of its files, and lists in the service worker what it keeps: everything but
@@ -231,6 +264,43 @@ mod tests {
         assert!(
             message.contains("boot.js") && message.contains("{{release}}"),
             "{message}"
+        );
+    }
+
+    #[test]
+    fn only_a_folder_on_the_web_is_a_base_url() {
+        let html = addresses(&base_url("https://example.org/a&b/").unwrap());
+        assert_eq!(
+            html,
+            "<link rel=\"canonical\" href=\"https://example.org/a&amp;b/\">\n\
+             <meta property=\"og:url\" content=\"https://example.org/a&amp;b/\">\n\
+             <meta name=\"citation_public_url\" content=\"https://example.org/a&amp;b/\">\n"
+        );
+        for text in [
+            "",
+            "example.org",
+            "/retries/",
+            "file:///retries/",
+            "https://example.org/index.html",
+            "https://example.org/?a",
+            "https://example.org/#a",
+        ] {
+            assert!(base_url(text).is_err(), "{text}");
+        }
+    }
+
+    /// Neither page may be laxer than the other.
+    #[test]
+    fn both_pages_have_one_policy() {
+        let policy = |page: &'static str| {
+            let start = page
+                .find("<meta http-equiv=\"Content-Security-Policy\"")
+                .unwrap();
+            page[start..].lines().next().unwrap()
+        };
+        assert_eq!(
+            policy(include_str!("../../www/index.html")),
+            policy(include_str!("../../www/embed.html"))
         );
     }
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 
 use crate::tools;
-use crate::{browser, budget, site};
+use crate::{browser, budget, lab, site};
 
 /// How many checks passed and failed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,12 +51,13 @@ pub fn run() -> Result<bool> {
     let mut tally = Tally::default();
     native(&mut tally)?;
     // With no site there is nothing to look at, but what has failed so far still counts.
-    match site::build(None) {
+    match site::build(None, None) {
         Ok(()) => {
             tally.report("site::builds", Ok(()));
             for (name, outcome) in budget::checks(&site::static_files(&site::dist())?) {
                 tally.report(&format!("budget::{name}"), outcome);
             }
+            lab::checks(&mut tally);
             if let Err(error) = browser::test(&mut tally) {
                 tally.report("browser", Err(error));
             }
