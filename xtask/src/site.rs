@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
+use tool_retries::digest::hex;
 use tool_retries::evidence::{self, TraceAt};
 use tool_retries::{article, json, markup, scenario};
 use url::Url;
@@ -136,11 +137,7 @@ fn name_release(files: &mut Files) -> Result<()> {
         hash.update(format!("{name} {}\n", bytes.len()));
         hash.update(bytes);
     }
-    let digest: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = hex(&hash.finalize());
     fill(files, "boot.js", "{{release}}", &digest)?;
     fill(files, "sw.js", "{{release}}", &digest)?;
     let kept: Vec<(&str, String)> = files
