@@ -26,15 +26,15 @@ use crate::markup::escaped;
 /// Renders `markdown` into `template`.
 ///
 /// The template holds `{{title}}`, `{{description}}`, `{{lead}}` (all before the first section), `{{contents}}`
-/// and `{{article}}` (the sections). `results` is the parsed `results.json`; `evidence` answers a scenario
-/// id with the HTML of its recorded run, as [`crate::evidence::html`] writes it.
+/// and `{{article}}` (the sections). `results` is the parsed `results.json`; `shown` answers a scenario
+/// id with its recorded run.
 pub fn render(
     template: &str,
     markdown: &str,
     results: &Value,
-    evidence: &dyn Fn(&str) -> Option<String>,
+    shown: &dyn Fn(&str) -> Option<Shown>,
 ) -> Result<String, ArticleError> {
-    let mut writer = Writer::new(markdown, results, evidence);
+    let mut writer = Writer::new(markdown, results, shown);
     writer.write()?;
     writer.check_fragments()?;
     let title = writer.title.as_deref().ok_or(ArticleError::NoTitle)?;
@@ -51,6 +51,15 @@ pub fn render(
         "article" => Some(writer.out[sections..].to_owned()),
         _ => None,
     })
+}
+
+/// A recorded run as the article shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Its evidence, as [`crate::evidence::html`] writes it.
+    pub evidence: String,
+    /// Its sequence diagram, as [`crate::diagram::sequence`] writes it.
+    pub diagram: String,
 }
 
 /// Why the article cannot be rendered. Lines are lines of `article.md`.
@@ -73,7 +82,7 @@ pub enum ArticleError {
         /// The HTML as written.
         html: String,
     },
-    /// A scenario marker that cannot be read or that no table follows, or an answer marker that no block quote
+    /// A scenario or diagram marker that cannot be read, that names an unknown scenario or that no table follows, or an answer marker that no block quote
     /// follows.
     Marker {
         /// Where it stands.
@@ -221,7 +230,7 @@ struct Row<'a> {
 struct Writer<'a> {
     markdown: &'a str,
     results: &'a Value,
-    evidence: &'a dyn Fn(&str) -> Option<String>,
+    shown: &'a dyn Fn(&str) -> Option<Shown>,
     events: pulldown_cmark::OffsetIter<'a>,
     /// HTML written so far.
     out: String,
@@ -246,12 +255,12 @@ impl<'a> Writer<'a> {
     fn new(
         markdown: &'a str,
         results: &'a Value,
-        evidence: &'a dyn Fn(&str) -> Option<String>,
+        shown: &'a dyn Fn(&str) -> Option<Shown>,
     ) -> Self {
         Self {
             markdown,
             results,
-            evidence,
+            shown,
             events: Parser::new_ext(markdown, Options::ENABLE_TABLES).into_offset_iter(),
             out: String::new(),
             plain: Vec::new(),
@@ -459,32 +468,61 @@ impl<'a> Writer<'a> {
             self.answer = Some(line);
             return Ok(());
         }
-        let Some(inner) = text
+        let marker = text
             .trim()
-            .strip_prefix("<!-- scenarios:")
-            .and_then(|rest| rest.strip_suffix("-->"))
-        else {
+            .strip_prefix("<!--")
+            .and_then(|rest| rest.strip_suffix("-->")?.split_once(':'))
+            .map(|(kind, rest)| (kind.trim(), rest));
+        let Some((kind @ ("scenarios" | "diagram"), inner)) = marker else {
             return Err(ArticleError::RawHtml {
                 line,
                 html: text.trim().to_owned(),
             });
         };
         let parts = inner.split_once('|').map(|(a, b)| (a.trim(), b.trim()));
-        match parts {
-            Some((group, caption)) if is_group(group) && !caption.is_empty() => {
-                self.marker = Some(Marker {
-                    line,
-                    group: group.to_owned(),
-                    caption: caption.to_owned(),
-                });
-                Ok(())
-            }
-            _ => Err(ArticleError::Marker {
+        let Some((name, caption)) =
+            parts.filter(|(name, caption)| is_group(name) && !caption.is_empty())
+        else {
+            return Err(ArticleError::Marker {
                 line,
-                reason: "expected `<!-- scenarios: GROUP | Caption -->`, GROUP in lower-case letters, digits, - and _"
-                    .to_owned(),
-            }),
+                reason: format!(
+                    "expected `<!-- {kind}: NAME | Caption -->`, NAME in lower-case letters, digits, - and _"
+                ),
+            });
+        };
+        if kind == "diagram" {
+            return self.figure(line, name, caption);
         }
+        self.marker = Some(Marker {
+            line,
+            group: name.to_owned(),
+            caption: caption.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// The diagram of a recorded run, in the open. It leads to the row with the rest of the evidence.
+    fn figure(&mut self, line: usize, name: &str, caption: &str) -> Result<(), ArticleError> {
+        let shown = (self.shown)(name).ok_or_else(|| ArticleError::Marker {
+            line,
+            reason: format!("no scenario of the engine is called {name}"),
+        })?;
+        self.fragments.push((line, name.to_owned()));
+        self.flush();
+        self.push(&[
+            "<figure>\n<div class=\"diagram\" tabindex=\"0\" role=\"group\" aria-label=\"Sequence diagram of ",
+            name,
+            "\">",
+            &shown.diagram,
+            "</div>\n<figcaption>",
+            &escaped(caption),
+            " <a href=\"#",
+            name,
+            "\"><code>",
+            name,
+            "</code></a></figcaption>\n</figure>\n",
+        ]);
+        Ok(())
     }
 
     fn table(&mut self, alignments: &[Alignment]) -> Result<(), ArticleError> {
@@ -677,7 +715,7 @@ impl<'a> Writer<'a> {
                 .ok_or_else(|| missing(format!("digests.{name}.{part}")))
         };
         let (checks, trace) = (digest("checks")?, digest("trace")?);
-        let evidence = (self.evidence)(name)
+        let Shown { evidence, .. } = (self.shown)(name)
             .ok_or_else(|| malformed("no scenario of the engine has the id in the first cell"))?;
         if !self.ids.insert(name.to_owned()) {
             return Err(malformed("this scenario has a row already"));

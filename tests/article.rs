@@ -1,7 +1,7 @@
 //! The article: what becomes of good text, and where bad text is refused.
 #![cfg(not(target_family = "wasm"))]
 
-use tool_retries::article::{ArticleError, render};
+use tool_retries::article::{ArticleError, Shown, render};
 use tool_retries::json::{Value, parse};
 use tool_retries::key::{action_key, published_action_key};
 
@@ -34,7 +34,10 @@ fn results() -> Value {
 
 fn page(body: &str) -> Result<String, ArticleError> {
     render(TEMPLATE, &format!("{HEAD}{body}"), &results(), &|id| {
-        (id != "unknown_to_the_engine").then(|| format!("<p>evidence of {id}</p>"))
+        (id != "unknown_to_the_engine").then(|| Shown {
+            evidence: format!("<p>evidence of {id}</p>"),
+            diagram: format!("<svg>{id}</svg>"),
+        })
     })
 }
 
@@ -298,7 +301,12 @@ fn the_article_agrees_with_the_record() {
         include_str!("../www/index.html"),
         include_str!("../article.md"),
         &results,
-        &|id| Some(format!("evidence of {id}")),
+        &|id| {
+            Some(Shown {
+                evidence: format!("evidence of {id}"),
+                ..Shown::default()
+            })
+        },
     )
     .expect("the article renders");
     let tables: Vec<(&str, Vec<&str>)> = page
@@ -353,4 +361,29 @@ fn the_table_of_spellings_is_true() {
             assert_eq!(keys[0] == keys[1], same, "{row}");
         }
     }
+}
+
+/// A diagram stands in the open, with its caption as text and a way to its row.
+#[test]
+fn a_diagram_stands_in_the_text() {
+    let html = rendered(&format!(
+        "Before it.\n\n<!-- diagram: naive_retry | Two & two -->\n\n{TABLE}"
+    ));
+    assert!(html.contains("<p>Before it.</p>\n<figure>"), "{html}");
+    assert!(
+        html.contains(
+            "aria-label=\"Sequence diagram of naive_retry\"><svg>naive_retry</svg></div>"
+        ),
+        "{html}"
+    );
+    assert!(
+        html.contains("<figcaption>Two &amp; two <a href=\"#naive_retry\">"),
+        "{html}"
+    );
+    refused("<!-- diagram: naive_retry | No row -->\n", "#naive_retry");
+    refused(
+        "<!-- diagram: unknown_to_the_engine | C -->\n",
+        "no scenario of the engine",
+    );
+    refused("<!-- diagram: naive_retry -->\n", "expected `<!-- diagram:");
 }

@@ -14,7 +14,7 @@ const BREAKER: &str = "breaker";
 const OPEN_CIRCUIT: &str = "circuit open";
 
 /// Left of it stand the times.
-const TIMES: usize = 50;
+const TIMES: usize = 42;
 const HEAD: usize = 34;
 const LINE: usize = 26;
 /// Of the style sheet's font at its size: labels are set in a monospaced one.
@@ -570,13 +570,13 @@ impl Drawing<'_> {
         let mut order: Vec<usize> = (0..self.lanes.len()).collect();
         order.sort_by_key(|&lane| self.lanes[lane].kind);
         let count = order.len();
-        let space = (440 / count.saturating_sub(1).max(1)).clamp(112, 240);
+        let space = (420 / count.saturating_sub(1).max(1)).clamp(112, 210);
         let mut x = vec![0; count];
-        let mut next = TIMES + 56;
+        let mut next = TIMES + 54;
         for &lane in &order {
             // Statements need room, and several callers may write theirs into one gap.
-            if self.lanes[lane].kind == Kind::Database && next > TIMES + 56 {
-                next += 240usize.saturating_sub(space);
+            if self.lanes[lane].kind == Kind::Database && next > TIMES + 54 {
+                next += 216usize.saturating_sub(space);
             }
             x[lane] = next;
             next += space;
@@ -587,7 +587,7 @@ impl Drawing<'_> {
         let widest = notes
             .map(|line| x[line.from] + 12 + width(&line.label))
             .max();
-        let right = (last + 60).max(widest.unwrap_or(0));
+        let right = (last + 56).max(widest.unwrap_or(0));
         let floor = HEAD + (self.lines.len() + 1) * LINE;
         let y = |line: usize| HEAD + (line.min(self.lines.len() - 1) + 1) * LINE;
 

@@ -9,9 +9,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
+use tool_retries::article::{self, Shown};
 use tool_retries::digest::hex;
 use tool_retries::evidence::{self, TraceAt};
-use tool_retries::{article, json, markup, scenario};
+use tool_retries::{diagram, json, markup, scenario};
 use url::Url;
 
 use crate::budget;
@@ -70,7 +71,7 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
     let fixture = scenario::Fixture::committed();
     let failed = RefCell::new(None);
     let traces = RefCell::new(Files::new());
-    let evidence = |id: &str| {
+    let shown = |id: &str| {
         let found = scenario::find(id)?;
         match found.run(&fixture) {
             Ok(outcome) => {
@@ -79,7 +80,10 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
                 traces
                     .borrow_mut()
                     .insert(address, outcome.trace.to_string().into_bytes());
-                Some(html)
+                Some(Shown {
+                    evidence: html,
+                    diagram: diagram::sequence(&outcome.trace).unwrap_or_default(),
+                })
             }
             Err(error) => {
                 failed
@@ -89,7 +93,7 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
             }
         }
     };
-    let html = article::render(&template, &markdown, &results, &evidence);
+    let html = article::render(&template, &markdown, &results, &shown);
     if let Some(message) = failed.into_inner() {
         bail!(message);
     }
