@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use browser::Browser;
 use lexopt::prelude::*;
 use url::Url;
 
 mod browser;
 mod budget;
 mod lab;
+mod lighthouse;
 mod lint;
 mod serve;
 mod site;
@@ -26,7 +28,11 @@ site [--module FILE] [--base-url URL]
                         URL the address of the folder where the site will be published
 serve [--port N] [--prefix PATH] [--wasm-type TYPE]
                         build the site and serve it on loopback
-test                    run every test: native, size limits, browser
+test [--browsers LIST]  run every test: native, size limits, Lighthouse, browsers; LIST is all (as
+                        without it) or of chromium,firefox,webkit
+browsers [LIST] [--only PART]
+                        run the browsers' checks alone on dist/ as it stands, those with PART in their name
+lighthouse              build the site and measure it with Lighthouse, five times
 lint                    formatting, and clippy for the native target and wasm32
 screenshots DIR         build the site and write pictures of the page to DIR
 help                    this text
@@ -44,7 +50,14 @@ enum Job {
         prefix: Option<String>,
         wasm_type: Option<String>,
     },
-    Test,
+    Test {
+        browsers: Vec<Browser>,
+    },
+    Browsers {
+        browsers: Vec<Browser>,
+        only: String,
+    },
+    Lighthouse,
     Lint,
     Screenshots {
         dir: PathBuf,
@@ -70,7 +83,14 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
             prefix: None,
             wasm_type: None,
         },
-        "test" => Job::Test,
+        "test" => Job::Test {
+            browsers: Browser::ALL.to_vec(),
+        },
+        "browsers" => Job::Browsers {
+            browsers: Browser::ALL.to_vec(),
+            only: String::new(),
+        },
+        "lighthouse" => Job::Lighthouse,
         "lint" => Job::Lint,
         "screenshots" => match parser.next()? {
             Some(Value(dir)) => Job::Screenshots { dir: dir.into() },
@@ -99,6 +119,13 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
             (Job::Serve { wasm_type, .. }, Long("wasm-type")) => {
                 *wasm_type = Some(parser.value()?.string()?)
             }
+            (Job::Test { browsers }, Long("browsers")) => {
+                *browsers = Browser::list(&parser.value()?.string()?)?
+            }
+            (Job::Browsers { browsers, .. }, Value(list)) => {
+                *browsers = Browser::list(&list.string()?)?
+            }
+            (Job::Browsers { only, .. }, Long("only")) => *only = parser.value()?.string()?,
             (_, arg) => return Err(arg.unexpected().into()),
         }
     }
@@ -121,12 +148,15 @@ fn run(job: Job) -> Result<bool> {
             let options = serve::Options {
                 prefix: prefix.unwrap_or(default.prefix),
                 wasm_type: wasm_type.unwrap_or(default.wasm_type),
+                ..default
             };
             let server = serve::Server::start(&site::dist(), listener, options)?;
             println!("{}", server.url());
             server.wait();
         }
-        Job::Test => return test::run(),
+        Job::Test { browsers } => return test::run(&browsers),
+        Job::Browsers { browsers, only } => return test::run_browsers(&browsers, &only),
+        Job::Lighthouse => lighthouse::measure()?,
         Job::Lint => lint::run()?,
         Job::Screenshots { dir } => {
             site::build(None, None)?;
@@ -164,7 +194,25 @@ mod tests {
 
     #[test]
     fn commands_take_their_own_options_only() {
-        assert_eq!(parse_words("test").unwrap(), Job::Test);
+        assert_eq!(
+            parse_words("test").unwrap(),
+            Job::Test {
+                browsers: Browser::ALL.to_vec()
+            }
+        );
+        assert_eq!(
+            parse_words("test --browsers firefox").unwrap(),
+            Job::Test {
+                browsers: vec![Browser::Firefox]
+            }
+        );
+        assert_eq!(
+            parse_words("browsers webkit --only permalink").unwrap(),
+            Job::Browsers {
+                browsers: vec![Browser::WebKit],
+                only: "permalink".to_owned()
+            }
+        );
         assert_eq!(parse_words("--help").unwrap(), Job::Help);
         assert_eq!(
             parse_words("serve --port 9000 --prefix docs/x").unwrap(),
@@ -179,6 +227,11 @@ mod tests {
             "sit",
             "test --port 1",
             "test extra",
+            "test --browsers",
+            "test --browsers edge",
+            "test --only x",
+            "browsers edge",
+            "lighthouse x",
             "serve --port",
             "serve --port x",
             "serve --port 70000",

@@ -1,21 +1,31 @@
 //! A static server on loopback, as plain as the poorest static host.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use tiny_http::{Header, Method, Request, Response};
 
+use crate::budget;
+
+/// What happens to a file on its way out: from its name, how often it was asked for before, and its bytes if there is
+/// such a file, the bytes to send, or nothing for a 404.
+pub type Alter = dyn Fn(&str, usize, Option<Vec<u8>>) -> Option<Vec<u8>> + Send;
+
 /// How to serve a folder.
-#[derive(Debug, Clone)]
 pub struct Options {
     /// The path that the folder stands under, with a slash at both ends.
     pub prefix: String,
     /// The content type of `.wasm` files; a host that knows no better sends `application/octet-stream`.
     pub wasm_type: String,
+    /// Whether text and modules go out compressed to those who accept it.
+    pub gzip: bool,
+    /// What tests do to the site.
+    pub alter: Box<Alter>,
 }
 
 impl Default for Options {
@@ -23,17 +33,23 @@ impl Default for Options {
         Self {
             prefix: "/".to_owned(),
             wasm_type: "application/wasm".to_owned(),
+            gzip: false,
+            alter: Box::new(|_, _, bytes| bytes),
         }
     }
 }
 
-/// A server that runs until it is dropped.
+/// A server that runs until it is stopped or dropped.
 pub struct Server {
-    http: Arc<tiny_http::Server>,
-    thread: Option<JoinHandle<()>>,
+    running: Mutex<Option<Running>>,
     address: SocketAddr,
     prefix: String,
     requests: Arc<Mutex<Vec<Served>>>,
+}
+
+struct Running {
+    http: Arc<tiny_http::Server>,
+    thread: JoinHandle<()>,
 }
 
 /// One answered request.
@@ -75,16 +91,21 @@ impl Server {
         let thread = {
             let (http, requests, dir) =
                 (Arc::clone(&http), Arc::clone(&requests), dir.to_path_buf());
+            let mut site = Site {
+                dir,
+                options,
+                asked: BTreeMap::new(),
+                packed: BTreeMap::new(),
+            };
             thread::spawn(move || {
                 // `recv` fails once, when the server is dropped.
                 while let Ok(request) = http.recv() {
-                    answer(request, &dir, &options, &requests);
+                    site.answer(request, &requests);
                 }
             })
         };
         Ok(Self {
-            http,
-            thread: Some(thread),
+            running: Mutex::new(Some(Running { http, thread })),
             address,
             prefix,
             requests,
@@ -110,97 +131,150 @@ impl Server {
     }
 
     /// Serves until the process is stopped.
-    pub fn wait(mut self) {
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    pub fn wait(self) {
+        if let Some(running) = self.running().take() {
+            let _ = running.thread.join();
         }
+    }
+
+    /// Takes no more connections from now on.
+    pub fn stop(&self) {
+        if let Some(running) = self.running().take() {
+            running.http.unblock();
+            let _ = running.thread.join();
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.http.unblock();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 
-fn answer(request: Request, dir: &Path, options: &Options, log: &Mutex<Vec<Served>>) {
-    let path = request.url().to_owned();
-    let (status, content_type, location, body) =
-        if *request.method() != Method::Get && *request.method() != Method::Head {
-            (
-                405,
-                "text/plain; charset=utf-8".to_owned(),
-                None,
-                b"only GET and HEAD\n".to_vec(),
-            )
-        } else if format!("{path}/") == options.prefix {
-            (
-                301,
-                "text/plain; charset=utf-8".to_owned(),
-                Some(options.prefix.clone()),
-                b"moved\n".to_vec(),
-            )
-        } else {
-            match file(&path, dir, options) {
-                Some((name, bytes)) => (200, content_type(&name, options), None, bytes),
-                None => (
-                    404,
-                    "text/plain; charset=utf-8".to_owned(),
-                    None,
-                    b"no such file\n".to_vec(),
-                ),
+/// A folder that is served.
+struct Site {
+    dir: PathBuf,
+    options: Options,
+    /// How often each file was asked for.
+    asked: BTreeMap<String, usize>,
+    /// Each file as it was when compressed, and compressed.
+    packed: BTreeMap<String, (Vec<u8>, Vec<u8>)>,
+}
+
+impl Site {
+    fn answer(&mut self, request: Request, log: &Mutex<Vec<Served>>) {
+        const TEXT: &str = "text/plain; charset=utf-8";
+        let path = request.url().to_owned();
+        let mut headers = Vec::new();
+        let (status, content_type, body) =
+            if *request.method() != Method::Get && *request.method() != Method::Head {
+                (405, TEXT.to_owned(), b"only GET and HEAD\n".to_vec())
+            } else if format!("{path}/") == self.options.prefix {
+                headers.push(("Location", self.options.prefix.clone()));
+                (301, TEXT.to_owned(), b"moved\n".to_vec())
+            } else if let Some((name, bytes)) = self.file(&path) {
+                let packable = self.options.gzip && compresses(&name);
+                let bytes = if packable && accepts_gzip(&request) {
+                    headers.push(("Content-Encoding", "gzip".to_owned()));
+                    self.packed(&name, bytes)
+                } else {
+                    bytes
+                };
+                if packable {
+                    headers.push(("Vary", "Accept-Encoding".to_owned()));
+                }
+                (200, content_type(&name, &self.options), bytes)
+            } else {
+                (404, TEXT.to_owned(), b"no such file\n".to_vec())
+            };
+        headers.push(("Content-Type", content_type.clone()));
+        // Files change between two builds under the same name.
+        headers.push(("Cache-Control", "no-cache".to_owned()));
+        let mut response = Response::from_data(body).with_status_code(status);
+        for (name, value) in headers {
+            if let Ok(header) = Header::from_bytes(name, value) {
+                response.add_header(header);
             }
-        };
-    let mut response = Response::from_data(body).with_status_code(status);
-    // Files change between two builds under the same name.
-    let headers = [
-        ("Content-Type", Some(content_type.clone())),
-        ("Cache-Control", Some("no-cache".to_owned())),
-        ("Location", location),
-    ];
-    for (name, value) in headers {
-        if let Some(header) = value.and_then(|value| Header::from_bytes(name, value).ok()) {
-            response.add_header(header);
         }
+        // Before the answer, so that whoever has the answer finds it in the log.
+        log.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Served {
+                path,
+                status,
+                content_type,
+            });
+        // A reader who leaves early is no error.
+        let _ = request.respond(response);
     }
-    // Before the answer, so that whoever has the answer finds it in the log.
-    log.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(Served {
-            path,
-            status,
-            content_type,
-        });
-    // A reader who leaves early is no error.
-    let _ = request.respond(response);
+
+    /// The file that an address names, with its name.
+    fn file(&mut self, address: &str) -> Option<(String, Vec<u8>)> {
+        let name = name(address, &self.options.prefix)?;
+        let asked = self.asked.entry(name.clone()).or_default();
+        let earlier = *asked;
+        *asked += 1;
+        let bytes = (self.options.alter)(&name, earlier, read(&self.dir, &name))?;
+        Some((name, bytes))
+    }
+
+    /// Compressed once: it takes longer than sending.
+    fn packed(&mut self, name: &str, bytes: Vec<u8>) -> Vec<u8> {
+        if let Some((_, packed)) = self.packed.get(name).filter(|(plain, _)| *plain == bytes) {
+            return packed.clone();
+        }
+        let packed = budget::gzip(&bytes);
+        self.packed.insert(name.to_owned(), (bytes, packed.clone()));
+        packed
+    }
 }
 
-/// The file that an address names, with its name.
-fn file(address: &str, dir: &Path, options: &Options) -> Option<(String, Vec<u8>)> {
+fn accepts_gzip(request: &Request) -> bool {
+    request
+        .headers()
+        .iter()
+        .filter(|header| header.field.equiv("Accept-Encoding"))
+        .flat_map(|header| header.value.as_str().split(','))
+        .any(|coding| coding.split(';').next().map(str::trim) == Some("gzip"))
+}
+
+/// Whether a host would compress a file of that name.
+fn compresses(name: &str) -> bool {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    !matches!(extension, "png" | "ico" | "zip")
+}
+
+/// The name of the file that an address stands for, unless it could name anything outside the folder.
+fn name(address: &str, prefix: &str) -> Option<String> {
     let path = address.split(['?', '#']).next()?;
-    let relative = decode(path)?.strip_prefix(&options.prefix)?.to_owned();
-    let relative = if relative.is_empty() {
-        "index.html".to_owned()
-    } else {
-        relative
-    };
+    let name = decode(path)?.strip_prefix(prefix)?.to_owned();
+    if name.is_empty() {
+        return Some("index.html".to_owned());
+    }
+    // Nothing hidden and nothing that could leave the folder: `..` starts with a dot too.
+    name.split('/')
+        .all(|segment| {
+            !segment.is_empty() && !segment.starts_with('.') && !segment.contains(['\\', '\0'])
+        })
+        .then_some(name)
+}
+
+/// The bytes of a file of the folder, reached by no link, which could leave the folder.
+fn read(dir: &Path, name: &str) -> Option<Vec<u8>> {
     let mut place = PathBuf::from(dir);
-    for segment in relative.split('/') {
-        // Nothing hidden and nothing that could leave the folder: `..` starts with a dot too.
-        if segment.is_empty() || segment.starts_with('.') || segment.contains(['\\', '\0']) {
-            return None;
-        }
+    for segment in name.split('/') {
         place.push(segment);
-        // A link could leave the folder as well.
         if fs::symlink_metadata(&place).ok()?.is_symlink() {
             return None;
         }
     }
     fs::metadata(&place).ok()?.is_file().then_some(())?;
-    Some((relative, fs::read(&place).ok()?))
+    fs::read(&place).ok()
 }
 
 /// Undoes percent-encoding; nothing for an encoding that is broken or no UTF-8.
@@ -246,14 +320,18 @@ mod tests {
 
     /// Sends a request target as it stands, which a proper client would tidy up first.
     fn get(server: &Server, target: &str) -> String {
+        String::from_utf8(get_with(server, target, "")).unwrap()
+    }
+
+    fn get_with(server: &Server, target: &str, headers: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(server.address).unwrap();
         write!(
             stream,
-            "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
         )
         .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
         answer
     }
 
@@ -333,6 +411,7 @@ mod tests {
         let options = Options {
             prefix: "/a/b/".to_owned(),
             wasm_type: "application/octet-stream".to_owned(),
+            ..Options::default()
         };
         let server = serve(&dir, options);
         assert!(get(&server, "/a/b/").ends_with("page"));
@@ -352,6 +431,15 @@ mod tests {
     }
 
     #[test]
+    fn a_stopped_server_takes_no_connection() {
+        let dir = site();
+        let server = serve(&dir, Options::default());
+        assert!(get(&server, "/").ends_with("page"));
+        server.stop();
+        assert!(TcpStream::connect(server.address).is_err());
+    }
+
+    #[test]
     fn only_reading_is_allowed() {
         let dir = site();
         let server = serve(&dir, Options::default());
@@ -364,5 +452,57 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    }
+
+    #[test]
+    fn compressed_only_where_asked_for_and_accepted() {
+        let dir = site();
+        let text = |answer: &[u8]| String::from_utf8_lossy(answer).into_owned();
+        let gzip = "Accept-Encoding: br, gzip;q=1.0\r\n";
+        let plain = serve(&dir, Options::default());
+        let answer = text(&get_with(&plain, "/a.wasm", gzip));
+        assert!(
+            answer.ends_with("wasm") && !answer.contains("Vary"),
+            "{answer}"
+        );
+
+        let options = Options {
+            gzip: true,
+            ..Options::default()
+        };
+        let packing = serve(&dir, options);
+        for _ in 0..2 {
+            let answer = get_with(&packing, "/a.wasm", gzip);
+            let head = text(&answer);
+            assert!(head.contains("Content-Encoding: gzip\r\n"), "{head}");
+            assert!(head.contains("Vary: Accept-Encoding\r\n"), "{head}");
+            let body = answer.windows(2).position(|pair| pair == [0x1f, 0x8b]);
+            let mut unpacked = String::new();
+            flate2::read::GzDecoder::new(&answer[body.unwrap()..])
+                .read_to_string(&mut unpacked)
+                .unwrap();
+            assert_eq!(unpacked, "wasm");
+        }
+        let answer = text(&get_with(&packing, "/a.wasm", "Accept-Encoding: br\r\n"));
+        assert!(answer.ends_with("wasm"), "{answer}");
+        assert!(answer.contains("Vary: Accept-Encoding\r\n"), "{answer}");
+    }
+
+    #[test]
+    fn a_test_can_alter_what_is_served() {
+        let dir = site();
+        let options = Options {
+            alter: Box::new(|name, earlier, bytes| match (name, earlier) {
+                ("index.html", 0) => None,
+                ("new.js", _) => Some(b"new".to_vec()),
+                _ => bytes,
+            }),
+            ..Options::default()
+        };
+        let server = serve(&dir, options);
+        assert!(get(&server, "/").starts_with("HTTP/1.1 404"));
+        assert!(get(&server, "/").ends_with("page"));
+        assert!(get(&server, "/new.js").ends_with("new"));
+        assert!(get(&server, "/nothing").starts_with("HTTP/1.1 404"));
     }
 }

@@ -271,22 +271,152 @@ pub fn c_tools() -> Result<CTools> {
     Ok(CTools { cc, ar })
 }
 
-/// Makes sure that Chromium and its driver are there, and returns both.
-pub fn chromium() -> Result<(PathBuf, PathBuf)> {
-    let both = || {
-        let browser = find("chromium")
-            .or_else(|| find("chromium-browser"))
-            .or_else(|| find("google-chrome"));
-        browser.zip(find("chromedriver"))
-    };
-    if let Some(found) = both() {
+/// What is found, after an attempt to install it with apt-get if it is not there at once.
+fn found<T>(look: impl Fn() -> Option<T>, packages: &[&str], why: &str) -> Result<T> {
+    if let Some(found) = look() {
         return Ok(found);
     }
-    apt_get(
+    apt_get(packages, why)?;
+    look().with_context(|| {
+        format!(
+            "{} installed with apt-get, and still: {why}",
+            packages.join(" ")
+        )
+    })
+}
+
+/// A browser and what drives it.
+pub struct Driven {
+    /// The browser.
+    pub browser: PathBuf,
+    /// Its WebDriver server.
+    pub driver: PathBuf,
+}
+
+/// Makes sure that Chromium and its driver are there.
+pub fn chromium() -> Result<Driven> {
+    found(
+        || {
+            Some(Driven {
+                browser: find("chromium")
+                    .or_else(|| find("chromium-browser"))
+                    .or_else(|| find("google-chrome"))?,
+                driver: find("chromedriver")?,
+            })
+        },
         &["chromium", "chromium-driver"],
         "Chromium or its WebDriver is missing",
-    )?;
-    both().context("chromium and chromium-driver were installed but are not on the path")
+    )
+}
+
+/// Makes sure that Firefox and its driver are there.
+pub fn firefox() -> Result<Driven> {
+    Ok(Driven {
+        browser: found(
+            || find("firefox-esr").or_else(|| find("firefox")),
+            &["firefox-esr"],
+            "Firefox is missing",
+        )?,
+        driver: geckodriver()?,
+    })
+}
+
+/// The driver of Firefox, which Debian does not have.
+const GECKODRIVER: &str = "0.37.1";
+
+fn geckodriver() -> Result<PathBuf> {
+    if let Some(driver) = find("geckodriver") {
+        return Ok(driver);
+    }
+    let place = target_dir().join(format!("geckodriver-{GECKODRIVER}"));
+    let driver = place.join("bin/geckodriver");
+    if !driver.is_file() {
+        say(format!(
+            "installing geckodriver {GECKODRIVER} below target/ with cargo; it takes some minutes"
+        ));
+        // Unoptimised: it waits for the browser most of the time, and builds in half the time.
+        run(cargo()
+            .args(["install", "geckodriver", "--version", GECKODRIVER])
+            .args(["--locked", "--debug", "--quiet", "--root"])
+            .arg(&place)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
+    }
+    Ok(driver)
+}
+
+/// Makes sure that WebKit's small browser and its driver are there.
+pub fn webkit() -> Result<Driven> {
+    found(
+        || {
+            Some(Driven {
+                browser: mini_browser()?,
+                driver: find("WebKitWebDriver")?,
+            })
+        },
+        &["webkit2gtk-driver"],
+        "WebKit's browser or its WebDriver is missing",
+    )
+}
+
+/// No program for users, so it is not on the path but in the folder of its library.
+fn mini_browser() -> Option<PathBuf> {
+    let libraries = fs::read_dir("/usr/lib").ok()?.flatten();
+    libraries
+        .map(|entry| entry.path())
+        .chain(["/usr/lib".into(), "/usr/libexec".into()])
+        .flat_map(|dir| {
+            ["webkit2gtk-4.1", "webkitgtk-6.0", "webkit2gtk-4.0"]
+                .map(|library| dir.join(library).join("MiniBrowser"))
+        })
+        .find(|file| file.is_file())
+}
+
+/// Makes sure that there is an X server without a screen, for browsers that have no headless mode.
+pub fn xvfb() -> Result<PathBuf> {
+    found(|| find("Xvfb"), &["xvfb"], "Xvfb is missing")
+}
+
+/// Where cargo and this program put what they make.
+pub fn target_dir() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// Makes sure that Node.js and npm are there.
+pub fn node() -> Result<PathBuf> {
+    found(
+        || find("node").filter(|_| find("npm").is_some()),
+        &["nodejs", "npm"],
+        "Node.js or npm is missing",
+    )
+}
+
+/// Installs the npm packages that `xtask/NAME` pins, and returns the folder with its `node_modules`.
+pub fn npm_packages(name: &str) -> Result<PathBuf> {
+    let source = root().join("xtask").join(name);
+    let dir = target_dir().join(name);
+    let lock = fs::read(source.join("package-lock.json"))?;
+    let installed = dir.join("installed.json");
+    if fs::read(&installed).is_ok_and(|bytes| bytes == lock) {
+        return Ok(dir);
+    }
+    say(format!(
+        "installing what xtask/{name}/package.json names with npm"
+    ));
+    fs::create_dir_all(&dir)?;
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(source.join(file), dir.join(file))?;
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .arg("--silent")
+        .current_dir(&dir);
+    output(&mut npm)?;
+    // Written last, so that an interrupted installation is not taken for a whole one.
+    fs::write(&installed, &lock)?;
+    Ok(dir)
 }
 
 /// Whether a program of that name is missing, for messages that name several.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
@@ -235,8 +235,7 @@ fn optimise(wasm: Vec<u8>) -> Result<Vec<u8>> {
     let Some(wasm_opt) = install_wasm_opt()? else {
         return Ok(wasm);
     };
-    let target = target_dir();
-    let cache = target.join("wasm-opt");
+    let cache = tools::target_dir().join("wasm-opt");
     fs::create_dir_all(&cache)?;
     // Half a minute for the same answer is too long when only the page has changed.
     let lock = fs::read(tools::root().join("xtask/binaryen/package-lock.json"))?;
@@ -290,47 +289,22 @@ fn install_wasm_opt() -> Result<Option<PathBuf>> {
         ));
         return Ok(None);
     }
-    let source = tools::root().join("xtask/binaryen");
-    let dir = target_dir().join("binaryen");
+    let dir = match tools::npm_packages("binaryen") {
+        Ok(dir) => dir,
+        Err(error) => {
+            say(format!(
+                "{error:#}: the module is not optimised and will be larger"
+            ));
+            return Ok(None);
+        }
+    };
     let wasm_opt = dir.join("node_modules/binaryen/bin/wasm-opt");
-    let lock = fs::read(source.join("package-lock.json"))?;
-    let installed = dir.join("installed.json");
-    if wasm_opt.is_file() && fs::read(&installed).is_ok_and(|bytes| bytes == lock) {
-        return Ok(Some(wasm_opt));
-    }
-    say("installing wasm-opt with npm");
-    fs::create_dir_all(&dir)?;
-    for name in ["package.json", "package-lock.json"] {
-        fs::copy(source.join(name), dir.join(name))?;
-    }
-    let mut npm = Command::new("npm");
-    npm.args([
-        "ci",
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--silent",
-    ])
-    .current_dir(&dir);
-    if let Err(error) = tools::output(&mut npm) {
-        say(format!(
-            "{error:#}: the module is not optimised and will be larger"
-        ));
-        return Ok(None);
-    }
-    if !wasm_opt.is_file() {
-        bail!("npm installed no {}", wasm_opt.display());
-    }
-    // Written last, so that an interrupted installation is not taken for a whole one.
-    fs::write(&installed, &lock)?;
+    ensure!(
+        wasm_opt.is_file(),
+        "npm installed no {}",
+        wasm_opt.display()
+    );
     Ok(Some(wasm_opt))
-}
-
-fn target_dir() -> PathBuf {
-    match env::var_os("CARGO_TARGET_DIR") {
-        Some(dir) => tools::root().join(dir),
-        None => tools::root().join("target"),
-    }
 }
 
 #[cfg(test)]

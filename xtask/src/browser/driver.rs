@@ -1,200 +1,304 @@
-//! Starting browsers, and leaving none behind.
+//! Starting browsers.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder};
 use http::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use super::process::Process;
 use crate::tools;
 
-/// The browser's own record of its requests, in its profile.
+/// Chromium's own record of its requests, in its home.
 const NET_LOG: &str = "net-log.json";
+
+/// How long a driver may take to listen, on a slow machine.
+const START: Duration = Duration::from_secs(30);
+
+/// The size of the window that tests see.
+pub const WINDOW: (u32, u32) = (1280, 900);
 
 /// A browser that the checks run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Browser {
     /// Chromium, through chromedriver.
     Chromium,
+    /// Firefox, through geckodriver.
+    Firefox,
+    /// WebKitGTK's MiniBrowser, through WebKitWebDriver.
+    WebKit,
 }
 
 impl Browser {
     /// Every browser that the checks run in.
-    pub const ALL: [Self; 1] = [Self::Chromium];
+    pub const ALL: [Self; 3] = [Self::Chromium, Self::Firefox, Self::WebKit];
 
-    /// The name in the list of checks.
+    /// The name on the command line and in the list of checks.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chromium => "chromium",
+            Self::Firefox => "firefox",
+            Self::WebKit => "webkit",
         }
     }
-}
 
-/// A child process that is killed by its own id when dropped.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    /// The browsers of a comma list, or `all`.
+    pub fn list(names: &str) -> Result<Vec<Self>> {
+        if names == "all" {
+            return Ok(Self::ALL.to_vec());
+        }
+        let mut browsers = Vec::new();
+        for name in names.split(',') {
+            let Some(browser) = Self::ALL.into_iter().find(|browser| browser.name() == name) else {
+                bail!("no browser `{name}`: there are chromium, firefox, webkit, and all");
+            };
+            if !browsers.contains(&browser) {
+                browsers.push(browser);
+            }
+        }
+        Ok(browsers)
     }
 }
 
-/// A running WebDriver server.
+/// What is set in a browser before it starts.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Whether scripts run.
+    pub javascript: bool,
+    /// Whether sites may store anything.
+    pub storage: bool,
+    /// Whether the reader prefers dark colours.
+    pub dark: bool,
+    /// Whether the reader prefers things not to move.
+    pub reduced_motion: bool,
+}
+
+/// A browser that has been found and can be started any number of times.
 pub struct Driver {
     browser: Browser,
-    program: PathBuf,
-    url: String,
-    // Fields are dropped in this order: the temporary files go when the driver is dead.
-    process: Process,
-    home: TempDir,
+    found: tools::Driven,
+    display: Option<Display>,
+}
+
+/// An X server without a screen.
+struct Display {
+    name: String,
+    _server: Process,
+}
+
+impl Display {
+    fn start() -> Result<Self> {
+        let (width, height) = WINDOW;
+        let mut command = Command::new(tools::xvfb()?);
+        // It picks a free number and prints it.
+        command
+            .args(["-displayfd", "1", "-nolisten", "tcp", "-screen", "0"])
+            .arg(format!("{width}x{height}x24"));
+        let mut server = Process::start(&mut command, Process::home()?)?;
+        let number: u32 = server.told(|line| line.trim().parse().ok())?;
+        Ok(Self {
+            name: format!(":{number}"),
+            _server: server,
+        })
+    }
 }
 
 impl Driver {
-    /// Finds or installs the browser and starts its driver on a free port of loopback.
-    pub fn start(browser: Browser) -> Result<Self> {
-        let (program, driver) = match browser {
+    /// Finds or installs the browser.
+    pub fn find(browser: Browser) -> Result<Self> {
+        let found = match browser {
             Browser::Chromium => tools::chromium()?,
+            Browser::Firefox => tools::firefox()?,
+            Browser::WebKit => tools::webkit()?,
         };
-        let home = tempfile::Builder::new().prefix("browser-").tempdir()?;
-        let mut process = Process(
-            Command::new(&driver)
-                .arg("--port=0")
-                .env("HOME", home.path())
-                .env("TMPDIR", home.path())
-                .env("XDG_CONFIG_HOME", home.path())
-                .env("XDG_CACHE_HOME", home.path())
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()
-                .with_context(|| format!("cannot start {}", driver.display()))?,
-        );
-        let mut lines = BufReader::new(
-            process
-                .0
-                .stdout
-                .take()
-                .context("the driver has no output")?,
-        )
-        .lines();
-        let port: u16 = lines
-            .by_ref()
-            .map_while(|line| line.ok())
-            .find_map(|line| {
-                line.strip_suffix('.')?
-                    .rsplit_once("successfully on port ")?
-                    .1
-                    .parse()
-                    .ok()
-            })
-            .with_context(|| format!("{} named no port", driver.display()))?;
-        // A full pipe would stop the driver.
-        thread::spawn(move || lines.for_each(drop));
-        let url = format!("http://{}:{port}", Ipv4Addr::LOCALHOST);
+        let display = match browser {
+            Browser::WebKit => Some(Display::start()?),
+            Browser::Chromium | Browser::Firefox => None,
+        };
         Ok(Self {
             browser,
-            program,
-            url,
-            process,
-            home,
+            found,
+            display,
         })
     }
 
-    /// Starts a browser with a fresh profile.
-    pub async fn session(&self, javascript: bool) -> Result<Session> {
-        let profile = tempfile::Builder::new()
-            .prefix("profile-")
-            .tempdir_in(self.home.path())?;
-        let capabilities = match self.browser {
-            Browser::Chromium => self.chromium(&tools::text(profile.path()), javascript),
+    /// Starts a browser with a fresh profile. Each has a driver to itself, on a free port of loopback: two of the three
+    /// drivers take one browser at a time, and one that hangs must not hold up the next check.
+    pub async fn session(&self, settings: &Settings) -> Result<Session> {
+        let home = Process::home()?;
+        let mut command = Command::new(&self.found.driver);
+        let (process, port, capabilities) = match self.browser {
+            Browser::Chromium => {
+                let capabilities = self.chromium(home.path(), settings);
+                let mut process = Process::start(command.arg("--port=0"), home)?;
+                let port = process.told(|line| {
+                    let (_, port) = line
+                        .strip_suffix('.')?
+                        .rsplit_once("successfully on port ")?;
+                    port.parse().ok()
+                })?;
+                (process, port, capabilities)
+            }
+            Browser::Firefox => {
+                let mut process = Process::start(command.arg("--port=0"), home)?;
+                let port = process.told(|line| {
+                    let (_, port) = line.rsplit_once("Listening on 127.0.0.1:")?;
+                    port.parse().ok()
+                })?;
+                (process, port, self.firefox(settings))
+            }
+            Browser::WebKit => {
+                let (process, port) = self.webkit_driver(command, settings)?;
+                (process, port, self.webkit(settings))
+            }
         };
         let Value::Object(capabilities) = capabilities else {
             unreachable!("capabilities are written as an object");
         };
+        let url = format!("http://{}:{port}", Ipv4Addr::LOCALHOST);
         let client = ClientBuilder::new(HttpConnector::new())
             .capabilities(capabilities as Capabilities)
-            .connect(&self.url)
+            .connect(&url)
             .await
-            .with_context(|| {
-                format!(
-                    "cannot start {} (driver {})",
-                    self.program.display(),
-                    self.process.0.id()
-                )
-            })?;
-        let pid = client
-            .capabilities()
-            .and_then(|capabilities| capabilities.get("goog:processID"))
-            .and_then(Value::as_u64);
-        Ok(Session {
+            .with_context(|| format!("cannot start {}", self.found.browser.display()))?;
+        let session = Session {
+            browser: self.browser,
             client: Some(client),
-            running: Running { pid, profile },
+            process,
+        };
+        if self.browser == Browser::Chromium {
+            session.emulate_media("screen", settings).await?;
+        }
+        Ok(session)
+    }
+
+    fn chromium(&self, home: &Path, settings: &Settings) -> Value {
+        let (width, height) = WINDOW;
+        let allowed = |allowed| if allowed { 1 } else { 2 };
+        json!({
+            "browserName": "chrome",
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+            "goog:chromeOptions": {
+                "binary": tools::text(&self.found.browser),
+                "args": [
+                    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--no-default-browser-check",
+                    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                    "--disable-quic", "--disable-dev-shm-usage", "--disable-extensions", "--lang=en-GB",
+                    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+                    format!("--window-size={width},{height}"),
+                    format!("--log-net-log={}", home.join(NET_LOG).display()),
+                    format!("--user-data-dir={}", home.join("profile").display()),
+                ],
+                "prefs": {
+                    "profile.default_content_setting_values.javascript": allowed(settings.javascript),
+                    "profile.default_content_setting_values.cookies": allowed(settings.storage),
+                },
+            },
         })
     }
 
-    fn chromium(&self, profile: &str, javascript: bool) -> Value {
-        let net_log = format!("--log-net-log={profile}/{NET_LOG}");
-        let profile = format!("--user-data-dir={profile}");
-        let scripts = if javascript { 1 } else { 2 };
+    fn firefox(&self, settings: &Settings) -> Value {
+        let (width, height) = WINDOW;
         json!({
-                    "browserName": "chrome",
-                    "pageLoadStrategy": "normal",
-                    "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
-                    "goog:chromeOptions": {
-                        "binary": tools::text(&self.program),
-                        "args": [
-                            "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--no-default-browser-check",
-                            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                            "--disable-quic", "--disable-dev-shm-usage", "--disable-extensions", "--lang=en-GB",
-                            "--window-size=1280,900",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        net_log,
-        profile,
-                        ],
-                        "prefs": { "profile.default_content_setting_values.javascript": scripts },
-                    },
-                })
+            "browserName": "firefox",
+            "moz:firefoxOptions": {
+                "binary": tools::text(&self.found.browser),
+                "args": ["-headless", format!("--width={width}"), format!("--height={height}")],
+                "prefs": {
+                    "javascript.enabled": settings.javascript,
+                    // Accept all, or none, which forbids every kind of storage.
+                    "network.cookie.cookieBehavior": if settings.storage { 0 } else { 2 },
+                    "ui.systemUsesDarkTheme": u8::from(settings.dark),
+                    "ui.prefersReducedMotion": u8::from(settings.reduced_motion),
+                    "accessibility.tabfocus": 7,
+                },
+            },
+        })
     }
-}
 
-/// A browser process and its profile, both gone when dropped.
-struct Running {
-    pid: Option<u64>,
-    profile: TempDir,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(pid) = self.pid else { return };
-        // Closed properly it is gone by now, and its number may be another's: the profile's path tells.
-        let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        if String::from_utf8_lossy(&command_line).contains(&tools::text(self.profile.path())) {
-            let _ = Command::new("kill")
-                .arg("-KILL")
-                .arg(pid.to_string())
-                .status();
+    fn webkit(&self, settings: &Settings) -> Value {
+        let mut args = vec!["--automation".to_owned()];
+        if !settings.javascript {
+            args.push("--enable-javascript-markup=false".to_owned());
         }
+        if settings.dark {
+            args.push("--dark-mode".to_owned());
+        }
+        if !settings.storage {
+            args.push("--cookies-policy=never".to_owned());
+            args.push("--enable-html5-local-storage=false".to_owned());
+        }
+        json!({
+            "browserName": "MiniBrowser",
+            "webkitgtk:browserOptions": {
+                "binary": tools::text(&self.found.browser),
+                "args": args,
+            },
+        })
+    }
+
+    /// WebKit's driver neither picks a port nor says when it listens.
+    fn webkit_driver(&self, mut command: Command, settings: &Settings) -> Result<(Process, u16)> {
+        let display = self.display.as_ref().context("no X server")?;
+        let home = Process::home()?;
+        // What the desktop's settings say elsewhere.
+        let gtk = home.path().join("gtk-3.0");
+        fs::create_dir(&gtk)?;
+        fs::write(
+            gtk.join("settings.ini"),
+            format!(
+                "[Settings]\ngtk-enable-animations={}\n",
+                !settings.reduced_motion
+            ),
+        )?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        command
+            .arg(format!("--port={port}"))
+            .env("DISPLAY", &display.name)
+            .env_remove("WAYLAND_DISPLAY")
+            // Its processes' own sandbox cannot be made by root, nor in a container.
+            .env("WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS", "1")
+            // There is no session bus to ask, and no desktop.
+            .env("DBUS_SESSION_BUS_ADDRESS", "disabled:")
+            .env("GSETTINGS_BACKEND", "memory")
+            .env("NO_AT_BRIDGE", "1");
+        let mut process = Process::start(&mut command, home)?;
+        let started = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if let Some(status) = process.ended()? {
+                bail!("{} ended ({status})", self.found.driver.display());
+            }
+            if started.elapsed() > START {
+                bail!("{} does not listen", self.found.driver.display());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok((process, port))
     }
 }
 
-/// One browser with a fresh profile.
+/// One browser with a fresh profile. It ends when dropped.
 pub struct Session {
+    browser: Browser,
     client: Option<Client>,
-    running: Running,
+    process: Process,
 }
 
 impl Session {
+    /// Which browser it is.
+    pub fn browser(&self) -> Browser {
+        self.browser
+    }
+
     /// The WebDriver client.
     pub fn client(&self) -> Result<&Client> {
         self.client.as_ref().context("the session is closed")
@@ -206,17 +310,16 @@ impl Session {
             // What does not close in time is killed on drop.
             let _ = tokio::time::timeout(Duration::from_secs(10), client.close()).await;
         }
-        drop(self.running);
     }
 
-    /// Every request that a document or worker of `origin` made, by address. Ends the browser.
+    /// Every request that a document or worker of `origin` made in Chromium, by address. Ends the browser.
     ///
     /// The driver's log lacks what a worker asks for, and a proxy cannot tell the page's requests from those that
     /// Chromium makes for itself; its own network log names the origin behind each request.
     pub async fn requests_from(&self, origin: &str) -> Result<Vec<String>> {
         // The log is whole when the browser has ended.
         self.client()?.clone().close().await?;
-        let path = self.running.profile.path().join(NET_LOG);
+        let path = self.process.place().join(NET_LOG);
         let text = fs::read_to_string(&path).context("the browser wrote no network log")?;
         let log: Value =
             serde_json::from_str(&text).context("the browser's network log is cut off")?;
@@ -231,7 +334,7 @@ impl Session {
             .collect())
     }
 
-    /// What the browser has logged under a type since the last call.
+    /// What Chromium has logged under a type since the last call.
     pub async fn log(&self, kind: &str) -> Result<Vec<Value>> {
         let entries = self
             .driver_command("se/log", json!({ "type": kind }))
@@ -242,7 +345,26 @@ impl Session {
             .with_context(|| format!("the {kind} log is no list: {entries}"))
     }
 
-    /// Sends a command of the Chrome DevTools protocol.
+    /// Shows the page in Chromium as on that medium, to a reader with those preferences.
+    pub async fn emulate_media(&self, medium: &str, settings: &Settings) -> Result<()> {
+        let scheme = if settings.dark { "dark" } else { "light" };
+        let motion = if settings.reduced_motion {
+            "reduce"
+        } else {
+            "no-preference"
+        };
+        let media = json!({
+            "media": medium,
+            "features": [
+                { "name": "prefers-color-scheme", "value": scheme },
+                { "name": "prefers-reduced-motion", "value": motion },
+            ],
+        });
+        self.devtools("Emulation.setEmulatedMedia", media).await?;
+        Ok(())
+    }
+
+    /// Sends Chromium a command of the Chrome DevTools protocol.
     pub async fn devtools(&self, command: &str, params: Value) -> Result<Value> {
         self.driver_command(
             "goog/cdp/execute",
@@ -279,5 +401,22 @@ impl WebDriverCompatibleCommand for Vendor {
 
     fn method_and_body(&self, _: &url::Url) -> (Method, Option<String>) {
         (Method::POST, Some(self.body.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_named_once_each_or_all_together() {
+        assert_eq!(Browser::list("all").unwrap(), Browser::ALL);
+        assert_eq!(
+            Browser::list("webkit,chromium,webkit").unwrap(),
+            [Browser::WebKit, Browser::Chromium]
+        );
+        for wrong in ["", "edge", "chromium,", "all,firefox", "Chromium"] {
+            assert!(Browser::list(wrong).is_err(), "{wrong}");
+        }
     }
 }

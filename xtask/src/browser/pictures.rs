@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use fantoccini::wd::PrintConfiguration;
 use serde_json::json;
 
-use super::page::Page;
+use super::driver::Settings;
+use super::page::{Page, Setup};
 
 /// A picture: its file, the width, the scheme, the medium.
 const PICTURES: [(&str, u32, &str, &str); 5] = [
@@ -39,10 +40,11 @@ async fn all(page: &Page, dir: &Path, suffix: &str) -> Result<()> {
         page.session
             .devtools("Emulation.setDeviceMetricsOverride", screen)
             .await?;
-        let media = json!({ "media": medium, "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        page.session
-            .devtools("Emulation.setEmulatedMedia", media)
-            .await?;
+        let settings = Settings {
+            dark: scheme == "dark",
+            ..Setup::PLAIN.settings
+        };
+        page.session.emulate_media(medium, &settings).await?;
         let (full_width, height) = extent(page).await?;
         if full_width > u64::from(width) {
             println!(
@@ -61,12 +63,8 @@ async fn all(page: &Page, dir: &Path, suffix: &str) -> Result<()> {
         .devtools("Emulation.clearDeviceMetricsOverride", json!({}))
         .await?;
     page.session
-        .devtools(
-            "Emulation.setEmulatedMedia",
-            json!({ "media": "", "features": [] }),
-        )
-        .await?;
-    Ok(())
+        .emulate_media("screen", &Setup::PLAIN.settings)
+        .await
 }
 
 /// The size of the whole page at the width that is set.
