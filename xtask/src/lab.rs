@@ -1,8 +1,10 @@
 //! `lab.zip`: the sources of everything, for readers who want to run the lab on their own machine.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::{Cursor, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -75,13 +77,15 @@ fn unpack(archive: &[u8], dir: &Path) -> Result<PathBuf> {
     Ok(dir.join(FOLDER))
 }
 
-/// That the lab in the built site works on its own: its tests pass, and the seven scenarios print what README.md shows.
+/// That the lab in the built site works on its own: its tests pass, the seven scenarios print what README.md shows, and the
+/// site that it builds is this very site.
 pub fn checks(tally: &mut Tally) {
     let dir = folder();
     match unpacked(&dir) {
         Ok(lab) => {
             tally.report("lab::tests_pass", tests_pass(&lab));
             tally.report("lab::prints_seven_scenarios", prints_seven(&lab));
+            tally.report("lab::builds_the_same_site", builds_the_same(&lab));
         }
         Err(error) => tally.report("lab::unpacks", Err(error)),
     }
@@ -141,6 +145,40 @@ fn prints_seven(lab: &Path) -> Result<()> {
     ensure!(
         seen == expected && seen.lines().count() == 8,
         "expected what README.md shows:\n{expected}\nseen:\n{seen}"
+    );
+    Ok(())
+}
+
+/// Builds the site in the lab: other folder, other target folder, so that the standard library, SQLite and every crate are
+/// compiled and optimised anew, by the same compilers. This program does it, and does not compile itself again first.
+fn builds_the_same(lab: &Path) -> Result<()> {
+    let target = lab.join("target");
+    fs::create_dir(&target)?;
+    // A program that was downloaded, not built.
+    let binaryen = tools::root().join("target/binaryen");
+    if binaryen.exists() {
+        symlink(binaryen, target.join("binaryen"))?;
+    }
+    tools::output(
+        Command::new(env::current_exe()?)
+            .arg("site")
+            .env("CARGO_MANIFEST_DIR", lab.join("xtask"))
+            .env_remove("CARGO_TARGET_DIR"),
+    )?;
+    let (seen, expected) = (
+        site::static_files(&lab.join("dist"))?,
+        site::static_files(&site::dist())?,
+    );
+    let names: BTreeSet<&String> = seen.keys().chain(expected.keys()).collect();
+    let differing: Vec<&str> = names
+        .into_iter()
+        .filter(|name| seen.get(*name) != expected.get(*name))
+        .map(String::as_str)
+        .collect();
+    ensure!(
+        differing.is_empty(),
+        "expected the same files to the byte, seen others: {}",
+        differing.join(", ")
     );
     Ok(())
 }
