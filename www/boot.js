@@ -32,6 +32,13 @@ async function compiled(address) {
     : WebAssembly.compile(await response.arrayBuffer());
 }
 
+/** The page's own half of the engine answers nothing any more after a trap. */
+function trapped({ error }) {
+  if (!(error instanceof WebAssembly.RuntimeError)) return;
+  root.dataset.engine = "failed";
+  say("The engine of this page stopped. Reload the page to run again; the recorded results stand.");
+}
+
 async function load() {
   root.dataset.engine = "loading";
   try {
@@ -40,6 +47,7 @@ async function load() {
       compiled(new URL("engine_bg.wasm", import.meta.url)),
     ]);
     await init({ module_or_path: module });
+    addEventListener("error", trapped);
     start();
   } catch (error) {
     root.dataset.engine = "failed";
@@ -88,7 +96,7 @@ async function copy(button) {
   const text = copies[button.dataset.copy](evidence.id.replace("evidence-", ""));
   try {
     await navigator.clipboard.writeText(text);
-    say(`Copied: ${text}`);
+    say(`${button.getAttribute("aria-label").replace("Copy", "Copied the")}.`);
   } catch {
     let shown = evidence.querySelector(".to-copy");
     if (!shown) {
@@ -112,17 +120,10 @@ function download(text) {
 }
 
 addEventListener("click", ({ target }) => {
-  const button = target.closest("button");
+  const button = target.closest?.("button");
   if (button?.id === "dismiss") say("");
   else if (button?.dataset.copy) copy(button);
   else if (button?.matches("[data-download]")) download(button.closest(".report").querySelector("pre").textContent);
-});
-
-addEventListener("error", ({ error }) => {
-  // The page's own half of the engine: after a trap it answers nothing any more.
-  if (!(error instanceof WebAssembly.RuntimeError)) return;
-  root.dataset.engine = "failed";
-  say("The engine of this page stopped. Reload the page to run again; the recorded results stand.");
 });
 
 for (const buttons of document.querySelectorAll(".copies")) buttons.hidden = false;
