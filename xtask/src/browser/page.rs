@@ -68,8 +68,10 @@ impl Setup {
             prefix: self.prefix.to_owned(),
             wasm_type: self.wasm_type.to_owned(),
             gzip: false,
-            alter: Box::new(move |name, earlier, bytes| {
-                alter(name, earlier, bytes).filter(|_| offline || name != "sw.js")
+            alter: Box::new(move |name, earlier, bytes| match name {
+                // One that keeps nothing: one that is missing would be an error of its own.
+                "sw.js" if !offline => Some(Vec::new()),
+                _ => alter(name, earlier, bytes),
             }),
         }
     }

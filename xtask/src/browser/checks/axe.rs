@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::failures::{TRAPPING, fails};
+use super::failures::{TRAPPED, TRAPPING, fails};
 use super::{Check, Expected, check, every_row_agrees};
 use crate::browser::driver::Settings;
 use crate::browser::page::{Page, Setup};
@@ -28,7 +28,7 @@ pub const ALL: &[Check] = &[
 async fn axe_finds_nothing(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     axe(page, "at first").await?;
-    fails(page, expected.any(), "RuntimeError").await?;
+    fails(page, expected.any(), TRAPPED).await?;
     axe(page, "with a failure shown").await?;
     page.run_all().await?;
     every_row_agrees(page, expected).await?;

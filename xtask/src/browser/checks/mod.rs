@@ -13,7 +13,6 @@ use std::pin::Pin;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tool_retries::json as strict;
 
-use super::driver::Browser;
 use super::page::{Page, Setup};
 use crate::tools;
 
@@ -26,18 +25,8 @@ pub struct Check {
     pub name: &'static str,
     /// The site and browser that it needs.
     pub setup: Setup,
-    /// The browsers in which it cannot be made, each with the reason.
-    pub not_in: &'static [(Browser, &'static str)],
     /// The check, in a fresh browser that has not loaded the page.
     pub run: for<'a> fn(&'a Page, &'a Expected) -> Running<'a>,
-}
-
-impl Check {
-    /// Declares where a check cannot be made, and why.
-    const fn not_in(mut self, not_in: &'static [(Browser, &'static str)]) -> Self {
-        self.not_in = not_in;
-        self
-    }
 }
 
 /// A check of that name, or of another name by that function, on that setup.
@@ -49,7 +38,6 @@ macro_rules! check {
         $crate::browser::checks::Check {
             name: $name,
             setup: $setup,
-            not_in: &[],
             run: |page, expected| Box::pin($function(page, expected)),
         }
     };
