@@ -1,8 +1,7 @@
 //! The three canonical texts of a value. Each agrees with CPython's `json.dumps` to the byte.
 
-use super::decimal::nearest;
+use super::decimal::shortest;
 use super::{Finite, Value};
-use std::fmt::Write;
 
 impl Value {
     /// The text without any space: the form of stored payloads and fingerprints.
@@ -143,24 +142,30 @@ fn push_unicode_escape(out: &mut String, unit: u16) {
 /// Appends the float as CPython's `repr` writes it: the shortest digits that read back as this float, with an exponent
 /// below 1e-4 and from 1e16 on, and otherwise always with a fraction.
 fn push_float(out: &mut String, float: Finite) {
-    let text = shortest(float.get());
-    // `{:e}` always writes an exponent, and a small one, so both branches below are out of reach.
-    let Some((mantissa, exponent)) = text.split_once('e') else {
-        return out.push_str(&text);
-    };
-    let Ok(exponent) = exponent.parse::<i32>() else {
-        return out.push_str(&text);
-    };
-
-    if !(-4..16).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{mantissa}e{sign}{:02}", exponent.unsigned_abs());
-        return;
-    }
-    let mut digits = mantissa.chars().filter(char::is_ascii_digit);
-    if mantissa.starts_with('-') {
+    let float = float.get();
+    if float.is_sign_negative() {
         out.push('-');
+    }
+    if float == 0.0 {
+        return out.push_str("0.0");
+    }
+    let (digits, exponent) = shortest(float.abs());
+    let mut digits = digits.into_iter().map(|digit| char::from(b'0' + digit));
+    let mut next = || digits.next();
+    if !(-4..16).contains(&exponent) {
+        out.extend(next());
+        if let Some(digit) = next() {
+            out.push('.');
+            out.push(digit);
+        }
+        out.extend(digits);
+        out.push('e');
+        out.push(if exponent < 0 { '-' } else { '+' });
+        if exponent.abs() < 10 {
+            out.push('0');
+        }
+        out.push_str(&exponent.abs().to_string());
+        return;
     }
     if exponent < 0 {
         out.push_str("0.");
@@ -169,31 +174,10 @@ fn push_float(out: &mut String, float: Finite) {
         }
     } else {
         for _ in 0..=exponent {
-            out.push(digits.next().unwrap_or('0'));
+            out.push(next().unwrap_or('0'));
         }
         out.push('.');
-        out.push(digits.next().unwrap_or('0'));
+        out.push(next().unwrap_or('0'));
     }
     out.extend(digits);
-}
-
-/// The shortest digits that read back as this float, in the form `-1.25e-7`.
-///
-/// Rust and CPython agree on how many digits are needed. Where two candidates of that length lie equally near, as
-/// 5.960464477539062e-07 and 5.960464477539063e-07 do to 5 / 2^23, Rust takes the upper and CPython the even one. Rust
-/// rounds to even when the number of digits is given, so that text is taken whenever it reads back as the same float.
-fn shortest(float: f64) -> String {
-    let text = format!("{float:e}");
-    let mantissa = text.split('e').next().unwrap_or_default();
-    let decimals = mantissa
-        .bytes()
-        .filter(u8::is_ascii_digit)
-        .count()
-        .saturating_sub(1);
-    let even = format!("{float:.decimals$e}");
-    if even != text && nearest(&even) == float {
-        even
-    } else {
-        text
-    }
 }
