@@ -91,7 +91,7 @@ impl<H: Host> RefundService<H> {
             return Ok(response);
         }
         transaction
-            .prepare_cached("INSERT INTO refunds(order_id, amount) VALUES (?1, ?2)")?
+            .prepare("INSERT INTO refunds(order_id, amount) VALUES (?1, ?2)")?
             .execute(params![request.order_id, request.amount.get()])?;
         let refund_id = format!("R{}", transaction.last_insert_rowid());
         let response = Value::object([

@@ -132,7 +132,7 @@ pub(super) fn recorded(
     payload: &str,
 ) -> Result<Option<Value>, ToolError> {
     let record: Option<(String, String)> = connection
-        .prepare_cached("SELECT payload, response FROM requests WHERE key = ?1")?
+        .prepare("SELECT payload, response FROM requests WHERE key = ?1")?
         .query_row([key.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match record {
@@ -154,7 +154,7 @@ pub(super) fn record(
     response: &Value,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("INSERT INTO requests(key, payload, response) VALUES (?1, ?2, ?3)")?
+        .prepare("INSERT INTO requests(key, payload, response) VALUES (?1, ?2, ?3)")?
         .execute([key.as_str(), payload, &response.compact()])?;
     Ok(())
 }

@@ -108,7 +108,7 @@ impl<H: Host> TicketDesk<H> {
         payload: &str,
     ) -> Result<Ticket, ToolError> {
         transaction
-            .prepare_cached("INSERT INTO tickets(payload) VALUES (?1)")?
+            .prepare("INSERT INTO tickets(payload) VALUES (?1)")?
             .execute([payload])?;
         let ticket = Ticket {
             id: transaction.last_insert_rowid(),

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
+use walrus::Module;
 use wasm_bindgen_cli_support::Bindgen;
 
 use crate::tools::{self, CTools, WASM, say};
@@ -205,7 +206,7 @@ fn locked_version<'a>(lock: &'a str, package: &str) -> Result<&'a str> {
 fn bind(module: &Path) -> Result<Engine> {
     let dir = tempfile::tempdir()?;
     Bindgen::new()
-        .input_path(module)
+        .input_module("engine", linked(module)?)
         .out_name("engine")
         .web(true)?
         .typescript(false)
@@ -228,6 +229,26 @@ fn bind(module: &Path) -> Result<Engine> {
         js: fs::read(dir.path().join("engine.js"))?,
         wasm: fs::read(dir.path().join("engine_bg.wasm"))?,
     })
+}
+
+/// The module without the names by which Rust and SQLite's C found each other. rustc exports them all, which would keep
+/// functions that nobody calls, and what those import.
+fn linked(module: &Path) -> Result<Module> {
+    let mut module = Module::from_file(module).context("cargo built no WebAssembly module")?;
+    let internal: Vec<_> = module
+        .exports
+        .iter()
+        .filter(|export| {
+            ["sqlite3", "rust_sqlite_wasm_", "tool_retries_"]
+                .iter()
+                .any(|prefix| export.name.starts_with(prefix))
+        })
+        .map(|export| export.id())
+        .collect();
+    for export in internal {
+        module.exports.delete(export);
+    }
+    Ok(module)
 }
 
 /// Makes the module smaller with wasm-opt; without Node or npm it stays as it is.

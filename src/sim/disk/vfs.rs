@@ -350,3 +350,22 @@ impl SQLiteVfs<Io> for Vfs {
         &Os
     }
 }
+
+/// SQLite's way to its default file system: here it has none, so that what names no disk fails. By its own names
+/// (`.cargo/config.toml`), since those are taken by sqlite-wasm-rs for a file system without locks.
+#[cfg(target_family = "wasm")]
+mod no_default {
+    use rusqlite::ffi::SQLITE_OK;
+
+    // SAFETY: nobody else defines this name.
+    #[unsafe(no_mangle)]
+    extern "C" fn tool_retries_os_init() -> std::ffi::c_int {
+        SQLITE_OK
+    }
+
+    // SAFETY: nobody else defines this name.
+    #[unsafe(no_mangle)]
+    extern "C" fn tool_retries_os_end() -> std::ffi::c_int {
+        SQLITE_OK
+    }
+}
