@@ -33,6 +33,7 @@ test [--browsers LIST]  run every test: native, size limits, Lighthouse, browser
 browsers [LIST] [--only PART]
                         run the browsers' checks alone on dist/ as it stands, those with PART in their name
 lighthouse              build the site and measure it with Lighthouse, five times
+size                    build the site and compare its sizes with their limits
 lint                    formatting, and clippy for the native target and wasm32
 screenshots DIR         build the site and write pictures of the page to DIR
 help                    this text
@@ -58,6 +59,7 @@ enum Job {
         only: String,
     },
     Lighthouse,
+    Size,
     Lint,
     Screenshots {
         dir: PathBuf,
@@ -91,6 +93,7 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
             only: String::new(),
         },
         "lighthouse" => Job::Lighthouse,
+        "size" => Job::Size,
         "lint" => Job::Lint,
         "screenshots" => match parser.next()? {
             Some(Value(dir)) => Job::Screenshots { dir: dir.into() },
@@ -157,6 +160,12 @@ fn run(job: Job) -> Result<bool> {
         Job::Test { browsers } => return test::run(&browsers),
         Job::Browsers { browsers, only } => return test::run_browsers(&browsers, &only),
         Job::Lighthouse => lighthouse::measure()?,
+        Job::Size => {
+            site::build(None, None)?;
+            let budgets = budget::budgets(&site::static_files(&site::dist())?);
+            print!("{}", budget::budget_table(&budgets));
+            return Ok(budgets.into_iter().all(|budget| budget.check().is_ok()));
+        }
         Job::Lint => lint::run()?,
         Job::Screenshots { dir } => {
             site::build(None, None)?;
@@ -213,6 +222,7 @@ mod tests {
                 only: "permalink".to_owned()
             }
         );
+        assert_eq!(parse_words("size").unwrap(), Job::Size);
         assert_eq!(parse_words("--help").unwrap(), Job::Help);
         assert_eq!(
             parse_words("serve --port 9000 --prefix docs/x").unwrap(),
@@ -232,6 +242,7 @@ mod tests {
             "test --only x",
             "browsers edge",
             "lighthouse x",
+            "size extra",
             "serve --port",
             "serve --port x",
             "serve --port 70000",

@@ -63,8 +63,8 @@ pub fn run(browsers: &[Browser]) -> Result<bool> {
     match site::build(None, None) {
         Ok(()) => {
             tally.report("site::builds", Ok(()));
-            for (name, outcome) in budget::checks(&site::static_files(&site::dist())?) {
-                tally.report(&format!("budget::{name}"), outcome);
+            for budget in budget::budgets(&site::static_files(&site::dist())?) {
+                tally.report(&format!("budget::{}", budget.name), budget.check());
             }
             lab::checks(&mut tally);
             lighthouse::check(&mut tally);
