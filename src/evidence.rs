@@ -14,8 +14,8 @@ use crate::sim::trace::Trace;
 pub enum TraceAt<'a> {
     /// In the evidence.
     Here,
-    /// In a file of its own, at this relative address: a trace is longer than all the rest.
-    File(&'a str),
+    /// In a page beside the article, at this relative address: a trace is longer than all the rest.
+    Page(&'a str),
 }
 
 /// The evidence of one run. Every text is escaped here, whatever it holds.
@@ -161,7 +161,7 @@ fn push_trace(out: &mut String, trace: &Trace, trace_at: TraceAt<'_>) {
             }
             out.push_str("</ol></details>\n");
         }
-        TraceAt::File(address) => {
+        TraceAt::Page(address) => {
             out.push_str("<p class=\"trace\"><a href=\"");
             push_text(out, address);
             out.push_str("\">");

@@ -121,7 +121,7 @@ fn no_tag_leaks_from_any_field() {
         trace: Trace { events },
         ..EMPTY
     };
-    for (trace_at, traced) in [(TraceAt::Here, 4), (TraceAt::File(HOSTILE), 1)] {
+    for (trace_at, traced) in [(TraceAt::Here, 4), (TraceAt::Page(HOSTILE), 1)] {
         let html = evidence::html(&outcome, trace_at);
         let shown = without_own_tags(&html);
         assert!(!shown.contains(['<', '>']), "{shown}");

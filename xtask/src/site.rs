@@ -70,16 +70,16 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
     // The evidence beside a recorded value is that of a run made now, so it cannot go stale unnoticed.
     let fixture = scenario::Fixture::committed();
     let failed = RefCell::new(None);
-    let traces = RefCell::new(Files::new());
+    let traces = RefCell::new(BTreeMap::new());
     let shown = |id: &str| {
         let found = scenario::find(id)?;
         match found.run(&fixture) {
             Ok(outcome) => {
-                let address = format!("traces/{id}.txt");
-                let html = evidence::html(&outcome, TraceAt::File(&address));
+                let address = format!("traces.html#{id}");
+                let html = evidence::html(&outcome, TraceAt::Page(&address));
                 traces
                     .borrow_mut()
-                    .insert(address, outcome.trace.to_string().into_bytes());
+                    .insert(found.id, outcome.trace.to_string());
                 Some(Shown {
                     evidence: html,
                     diagram: diagram::sequence(&outcome.trace).unwrap_or_default(),
@@ -97,7 +97,8 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
     if let Some(message) = failed.into_inner() {
         bail!(message);
     }
-    files.append(&mut traces.into_inner());
+    let traces = traces_html(&traces.into_inner());
+    fill(&mut files, "traces.html", "<!-- traces -->", &traces)?;
     files.insert(
         "index.html".to_owned(),
         html.map_err(|error| anyhow!("{error}"))?.into_bytes(),
@@ -107,6 +108,21 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
     let addresses = base_url.map(addresses).unwrap_or_default();
     fill(&mut files, "index.html", "<!-- addresses -->\n", &addresses)?;
     Ok(files)
+}
+
+/// The traces of recorded runs, by scenario, in the article's order.
+fn traces_html(traces: &BTreeMap<&str, String>) -> String {
+    let mut html = String::new();
+    for scenario in scenario::all() {
+        if let Some(trace) = traces.get(scenario.id) {
+            let id = scenario.id;
+            let trace = markup::escaped(trace);
+            html += &format!(
+                "<h2 id=\"{id}\"><code>{id}</code></h2>\n<pre class=\"trace-text\">{trace}</pre>\n"
+            );
+        }
+    }
+    html
 }
 
 /// The metadata that name where the article is published.
