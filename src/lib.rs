@@ -11,6 +11,7 @@
 //! | [`tool`] | the tools under test, and models of documented contracts | faults of their own |
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
+//! | [`explore`] | designs of the tool, invariants, the search over schedules and faults | knowledge of the page |
 //! | [`report`] | `results.json` | computing anything |
 //! | [`markup`] | text in HTML and SVG | anything but escaping |
 //! | [`diagram`] | drawings of a run as SVG | the DOM |
@@ -28,6 +29,7 @@ pub mod client;
 pub mod diagram;
 pub mod digest;
 pub mod evidence;
+pub mod explore;
 pub mod json;
 pub mod key;
 pub mod markup;

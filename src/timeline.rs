@@ -1,8 +1,8 @@
 //! A run step by step: for each event of its trace what each caller knows, the SQL that runs, who holds which lock,
 //! and the rows: those that a fresh reader would see, and those that a power cut would leave.
 //!
-//! Nothing is worked out from the trace that the database can say itself: rows are read by SQLite from an image of the
-//! disk at that step, in a world of its own, with the locks of that step held.
+//! Nothing is worked out from the trace that the database can say itself: rows are read by SQLite from the disk as
+//! it was at that step, in a world of its own, with the locks of that step held.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::evidence;
 use crate::markup::push_text;
 use crate::scenario::{Outcome, Table};
 use crate::sim::World;
-use crate::sim::disk::Image;
+use crate::sim::disk::Moment;
 use crate::sim::trace::{Event, LockLevel, What, lock_name};
 
 /// What a fresh reader finds.
@@ -42,7 +42,7 @@ pub struct Step {
 /// The steps of a run, one an event of its trace.
 ///
 /// `history` is what [`World::take_history`] gave after the run.
-pub fn steps(outcome: &Outcome, history: &[(usize, Image)]) -> Vec<Step> {
+pub fn steps(outcome: &Outcome, history: &[(usize, Moment)]) -> Vec<Step> {
     let nothing = || Rc::new(Rows::None("No database exists yet.".to_owned()));
     let mut seen = nothing();
     let mut durable = nothing();
@@ -57,15 +57,15 @@ pub fn steps(outcome: &Outcome, history: &[(usize, Image)]) -> Vec<Step> {
             statements.retain(|(who, _)| *who != event.who);
             statements.push((Rc::clone(&event.who), sql.clone()));
         }
-        // The last image of those taken before the next event is the disk at this step.
-        let mut image = None;
+        // The last moment of those taken before the next event is the disk at this step.
+        let mut moment = None;
         while let Some((_, taken)) = later.next_if(|(events, _)| *events <= index + 1) {
-            image = Some(taken);
+            moment = Some(taken);
         }
-        if let Some(image) = image {
-            seen = same_or_new(&seen, rows(&World::seen(image), image));
-            durable = same_or_new(&durable, rows(&World::after_power_cut(image), image));
-            locks = image
+        if let Some(moment) = moment {
+            seen = same_or_new(&seen, rows(&World::seen(moment), moment));
+            durable = same_or_new(&durable, rows(&World::after_power_cut(moment), moment));
+            locks = moment
                 .locks()
                 .iter()
                 .map(|lock| {
@@ -134,17 +134,17 @@ fn learn(callers: &mut Vec<(Rc<str>, Vec<String>)>, event: &Event) {
     }
 }
 
-fn rows(world: &World, image: &Image) -> Rows {
+fn rows(world: &World, moment: &Moment) -> Rows {
     let reader = world.start("reader");
     let mut tables = Vec::new();
-    let databases = image.files().filter(|file| !file.ends_with("-journal"));
+    let databases = moment.files().filter(|file| !file.ends_with("-journal"));
     for file in databases {
         let read = reader
             .connect(file)
             .and_then(|connection| read(&connection));
         match read {
             Ok(found) => tables.extend(found),
-            Err(error) => return Rows::None(refusal(&error, image)),
+            Err(error) => return Rows::None(refusal(&error, moment)),
         }
     }
     if tables.is_empty() {
@@ -161,8 +161,8 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
     names.map(|name| Table::read(connection, &name?)).collect()
 }
 
-fn refusal(error: &rusqlite::Error, image: &Image) -> String {
-    let holder = image
+fn refusal(error: &rusqlite::Error, moment: &Moment) -> String {
+    let holder = moment
         .locks()
         .iter()
         .find(|lock| lock.level >= LockLevel::Pending);
@@ -194,7 +194,7 @@ pub struct Pages {
 }
 
 /// The steps of a run for the page.
-pub fn pages(outcome: &Outcome, history: &[(usize, Image)]) -> Pages {
+pub fn pages(outcome: &Outcome, history: &[(usize, Moment)]) -> Pages {
     let mut pages = Pages::default();
     let steps = steps(outcome, history);
     let mut last: Option<(&Step, Parts)> = None;

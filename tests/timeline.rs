@@ -7,7 +7,8 @@ use tool_retries::sim::trace::{Loss, What};
 use tool_retries::timeline::{self, Rows, Step};
 
 fn run(id: &str) -> (Outcome, Vec<Step>) {
-    let world = World::with_history();
+    let world = World::new();
+    world.keep_history();
     let outcome = (find(id).unwrap().play)(&world, &Fixture::committed()).unwrap();
     let steps = timeline::steps(&outcome, &world.take_history());
     (outcome, steps)
@@ -150,7 +151,8 @@ fn locks_are_those_of_the_step() {
 /// Pages repeat no text, and say for each step what the step holds.
 #[test]
 fn pages_are_the_steps() {
-    let world = World::with_history();
+    let world = World::new();
+    world.keep_history();
     let outcome = (find("stable_key_retry").unwrap().play)(&world, &Fixture::committed()).unwrap();
     let history = world.take_history();
     let pages = timeline::pages(&outcome, &history);
@@ -176,20 +178,21 @@ fn pages_are_the_steps() {
     assert_eq!(part("locks"), "<p>Nobody holds one.</p>");
 }
 
-/// An image taken in a power cut's moment is what the cut leaves.
+/// What a moment says of a power cut is what the cut leaves.
 #[test]
-fn an_image_after_a_power_cut_is_the_disk_after_it() {
-    let world = World::with_history();
+fn a_moment_after_a_power_cut_is_the_disk_after_it() {
+    let world = World::new();
+    world.keep_history();
     let writer = world.start("writer");
     let connection = writer.connect("t.db").unwrap();
     connection.execute_batch("PRAGMA synchronous = EXTRA; CREATE TABLE t(a); INSERT INTO t VALUES (1); BEGIN IMMEDIATE; INSERT INTO t VALUES (2);").unwrap();
     let history = world.take_history();
-    let (_, image) = history.last().unwrap();
+    let (_, moment) = history.last().unwrap();
     world.cut_power(Loss::Everything);
-    assert_eq!(World::after_power_cut(image).files(), world.files());
-    assert_eq!(image.locks().len(), 1);
+    assert_eq!(World::after_power_cut(moment).files(), world.files());
+    assert_eq!(moment.locks().len(), 1);
     assert!(
-        World::seen(image)
+        World::seen(moment)
             .start("other")
             .connect("t.db")
             .unwrap()

@@ -110,7 +110,8 @@ fn answer_steps(
     request: u32,
     scenario: String,
 ) -> Result<(), JsValue> {
-    let world = World::with_history();
+    let world = World::new();
+    world.keep_history();
     let reply = match run(&scenario, &world, &Fixture::committed()) {
         Ok((_, outcome)) => {
             let pages = timeline::pages(&outcome, &world.take_history());

@@ -18,6 +18,11 @@ impl Clock {
         self.now.set(self.now.get().saturating_add(step));
     }
 
+    /// Begins again at time zero.
+    pub(super) fn restart(&self) {
+        self.now.set(Duration::ZERO);
+    }
+
     /// Moves the clock on to `then`; a time that is past changes nothing.
     pub fn advance_to(&self, then: Duration) {
         self.now.set(self.now.get().max(then));

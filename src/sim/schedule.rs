@@ -36,6 +36,26 @@ impl Schedule {
     }
 }
 
+impl FromIterator<usize> for Schedule {
+    /// # Panics
+    ///
+    /// If a choice is not below [`Schedule::MAX_MOVERS`].
+    fn from_iter<I: IntoIterator<Item = usize>>(choices: I) -> Self {
+        let mut schedule = Self::default();
+        for choice in choices {
+            schedule.push(choice);
+        }
+        schedule
+    }
+}
+
+impl Schedule {
+    /// The choices, in order.
+    pub fn choices(&self) -> impl Iterator<Item = usize> {
+        self.choices.iter().copied().map(usize::from)
+    }
+}
+
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = self
@@ -160,11 +180,7 @@ mod tests {
     use super::*;
 
     fn schedule(choices: &[usize]) -> Schedule {
-        let mut schedule = Schedule::default();
-        for &choice in choices {
-            schedule.push(choice);
-        }
-        schedule
+        choices.iter().copied().collect()
     }
 
     #[test]

@@ -354,14 +354,33 @@ impl fmt::Display for Trace {
 }
 
 /// Writes the trace: stamps each event with the virtual clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) clock: Clock,
+    /// Whether anybody will read the trace.
+    pub(super) watched: bool,
     events: RefCell<Vec<Event>>,
 }
 
 impl Recorder {
+    pub(super) fn new(watched: bool) -> Self {
+        Self {
+            clock: Clock::default(),
+            watched,
+            events: RefCell::default(),
+        }
+    }
+
+    /// Forgets what happened and begins again at time zero.
+    pub(super) fn restart(&self) {
+        self.clock.restart();
+        self.events.borrow_mut().clear();
+    }
+
     pub(super) fn record(&self, who: &Rc<str>, what: What) {
+        if !self.watched {
+            return;
+        }
         self.events.borrow_mut().push(Event {
             at: self.clock.now(),
             who: Rc::clone(who),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::disk::{Disk, DiskStrike, Image, Loss, ProcessId};
+use super::disk::{Disk, DiskFaults, DiskStrike, Image, Loss, Moment, ProcessId};
 use super::schedule::{Chooser, Schedule, Script};
 use super::trace::{Recorder, Trace, What};
 use super::{Host, Point, Struck};
@@ -29,6 +29,7 @@ pub struct World(Rc<Inner>);
 #[derive(Debug)]
 struct Inner {
     recorder: Rc<Recorder>,
+    move_takes: Duration,
     disk: Disk,
     rules: RefCell<Vec<Rule>>,
     schedule: RefCell<Schedule>,
@@ -109,32 +110,34 @@ impl Default for World {
 impl World {
     /// A world at time zero with an empty disk and no process.
     pub fn new() -> Self {
-        Self::on(Disk::new)
+        Self::on(true, MOVE_TAKES, Disk::new)
     }
 
-    /// A new world that keeps an image of its disk after each change: see [`World::take_history`].
-    pub fn with_history() -> Self {
-        let world = Self::new();
-        world.0.disk.keep_history();
-        world
+    /// A world whose clock stands still while anybody can move, so that the order of moves alone
+    /// tells two of its states apart. It keeps a trace only if it is `watched`.
+    pub fn timeless(watched: bool) -> Self {
+        Self::on(watched, Duration::ZERO, Disk::new)
     }
 
-    /// A world at time zero whose disk is as processes saw it in `image`, with the locks still held.
-    pub fn seen(image: &Image) -> Self {
-        Self::on(|recorder| image.seen(recorder))
+    /// A world at time zero whose disk is as processes saw it at `moment`, with the locks still held.
+    pub fn seen(moment: &Moment) -> Self {
+        Self::on(true, MOVE_TAKES, |recorder| moment.seen(recorder))
     }
 
-    /// A world at time zero whose disk is as it would be found had the power failed in `image` and all that was
+    /// A world at time zero whose disk is as it would be found had the power failed at `moment` and all that was
     /// not synced been lost.
-    pub fn after_power_cut(image: &Image) -> Self {
-        Self::on(|recorder| image.after_power_cut(recorder))
+    pub fn after_power_cut(moment: &Moment) -> Self {
+        Self::on(true, MOVE_TAKES, |recorder| {
+            moment.after_power_cut(recorder)
+        })
     }
 
-    fn on(disk: impl FnOnce(Rc<Recorder>) -> Disk) -> Self {
-        let recorder = Rc::new(Recorder::default());
+    fn on(watched: bool, move_takes: Duration, disk: impl FnOnce(Rc<Recorder>) -> Disk) -> Self {
+        let recorder = Rc::new(Recorder::new(watched));
         Self(Rc::new(Inner {
             disk: disk(Rc::clone(&recorder)),
             recorder,
+            move_takes,
             rules: RefCell::default(),
             schedule: RefCell::default(),
             moving: RefCell::default(),
@@ -144,10 +147,19 @@ impl World {
 
     /// Starts a process. Two processes may bear one name, as a restarted one does.
     pub fn start(&self, name: &str) -> Process {
+        self.start_at(name, false)
+    }
+
+    /// Starts a process on another machine, where the power stays on.
+    pub fn start_elsewhere(&self, name: &str) -> Process {
+        self.start_at(name, true)
+    }
+
+    fn start_at(&self, name: &str, elsewhere: bool) -> Process {
         let name = Rc::from(name);
         Process(Rc::new(ProcessInner {
             world: self.clone(),
-            id: self.0.disk.start_process(Rc::clone(&name)),
+            id: self.0.disk.start_process(Rc::clone(&name), elsewhere),
             name,
             visits: RefCell::default(),
         }))
@@ -170,6 +182,41 @@ impl World {
         self.0.disk.strike(number, strike);
     }
 
+    /// Asks `faults` before every numbered disk operation whether something befalls.
+    pub fn put_disk_at_risk(&self, faults: Rc<dyn DiskFaults>) {
+        self.0.disk.put_at_risk(faults);
+    }
+
+    /// The disk as it is, for [`World::restore`].
+    pub fn image(&self) -> Image {
+        self.0.disk.image()
+    }
+
+    /// Begins again at time zero with the disk of `image`: nothing has happened, no strike is
+    /// placed. Processes and their connections stay; no transaction may be open.
+    pub fn restore(&self, image: &Image) {
+        self.0.recorder.restart();
+        self.0.rules.borrow_mut().clear();
+        *self.0.schedule.borrow_mut() = Schedule::default();
+        self.0.spawned.borrow_mut().clear();
+        self.0.disk.restore(image);
+    }
+
+    /// Whether it keeps a trace.
+    pub fn is_watched(&self) -> bool {
+        self.0.recorder.watched
+    }
+
+    /// Moves the clock on.
+    pub fn pass(&self, time: Duration) {
+        self.0.recorder.clock.advance(time);
+    }
+
+    /// Time since the world began.
+    pub fn now(&self) -> Duration {
+        self.0.recorder.clock.now()
+    }
+
     /// Cuts the power now: every process dies.
     pub fn cut_power(&self, loss: Loss) {
         self.0.disk.cut_power(loss);
@@ -185,9 +232,14 @@ impl World {
         self.0.disk.files()
     }
 
+    /// Keeps, from now on, the disk as it is after each change.
+    pub fn keep_history(&self) {
+        self.0.disk.keep_history();
+    }
+
     /// The disk after each change since the last call, with how many events had happened by then; empty
-    /// unless the world was made to keep it.
-    pub fn take_history(&self) -> Vec<(usize, Image)> {
+    /// unless [`World::keep_history`] was called.
+    pub fn take_history(&self) -> Vec<(usize, Moment)> {
         self.0.disk.take_history()
     }
 
@@ -262,7 +314,7 @@ impl World {
             }
             // Taken out and put back last, so that the longest waiting stand first.
             let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
-            clock.advance(MOVE_TAKES);
+            clock.advance(self.0.move_takes);
             task.wakes.set(Wakes::default());
             self.0.moving.replace(Rc::clone(&task.wakes));
             let polled = task
@@ -402,6 +454,11 @@ impl Process {
         self.0.world.0.disk.is_alive(self.0.id)
     }
 
+    /// Starts the dead process again, without the connections that it had: they must be closed.
+    pub fn restart(&self) {
+        self.0.world.0.disk.restart(self.0.id);
+    }
+
     /// Kills the process now.
     pub fn kill(&self) {
         self.0.world.0.disk.kill(self.0.id);
@@ -433,7 +490,7 @@ impl Process {
     }
 
     /// Lets this process do `work` as a task of its own.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+    pub fn spawn(&self, work: impl Future<Output = ()> + 'static) {
         self.0.world.0.spawned.borrow_mut().push(Task {
             process: self.clone(),
             wakes: Rc::new(Cell::new(Wakes::now())),
@@ -442,18 +499,18 @@ impl Process {
     }
 
     /// What lets the task that moves now move again, from within another one.
-    pub(super) fn waker(&self) -> impl Fn() + 'static {
+    pub fn waker(&self) -> impl Fn() + 'static {
         let wakes = Rc::clone(&self.0.world.0.moving.borrow());
         move || wakes.set(wakes.get().and(Wakes::now()))
     }
 
     /// Lets the schedule choose who moves.
-    pub(super) async fn let_others_move(&self) {
+    pub async fn let_others_move(&self) {
         self.pause(Wakes::now()).await;
     }
 
     /// Waits for what never comes.
-    pub(super) async fn hang<T>(&self) -> T {
+    pub async fn hang<T>(&self) -> T {
         std::future::pending().await
     }
 

@@ -67,6 +67,20 @@ impl FileBytes {
         }
     }
 
+    /// Holds `bytes`, all of them durable, and in a database's header this change counter
+    /// (<https://www.sqlite.org/fileformat.html#file_change_counter>), which stands there twice.
+    pub(super) fn restore(&mut self, bytes: &[u8], change_counter: u32) {
+        self.visible.clear();
+        self.visible.extend_from_slice(bytes);
+        if bytes.starts_with(b"SQLite format 3\0") {
+            for at in [24, 92] {
+                self.visible[at..at + 4].copy_from_slice(&change_counter.to_be_bytes());
+            }
+        }
+        self.durable.clone_from(&self.visible);
+        self.unsynced.clear();
+    }
+
     /// What a power cut leaves. After it everything is durable: the machine has been restarted.
     pub(super) fn lose(&mut self, loss: Loss, rng: &mut Rng) {
         match loss {

@@ -67,6 +67,11 @@ impl LockTable {
         self.highest(|_| true) >= LockLevel::Reserved
     }
 
+    /// Whether anybody holds a lock.
+    pub(super) fn any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     fn highest(&self, of: impl Fn(HandleId) -> bool) -> LockLevel {
         self.held
             .iter()

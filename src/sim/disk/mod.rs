@@ -10,8 +10,8 @@
 //! cut unless the directory was synced since.
 
 mod file;
-mod image;
 mod locks;
+mod moment;
 mod vfs;
 
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub use rsqlite_vfs::LockLevel;
 use rusqlite::Connection;
 
-pub use self::image::{HeldLock, Image};
+pub use self::moment::{HeldLock, Moment};
 
 use self::file::FileBytes;
 use self::locks::LockTable;
@@ -65,6 +65,18 @@ pub enum DiskStrike {
     PowerCut(Loss),
 }
 
+/// Decides before a numbered operation whether something befalls. It is asked while the disk is at
+/// work and must not use it.
+pub trait DiskFaults {
+    /// What befalls before operation `number`, counted from 1 over the disk's life.
+    fn before(&self, number: u64) -> Option<DiskStrike>;
+}
+
+/// A disk as it was when nobody worked on it: what every file held, all of it durable. The files
+/// must still exist when it is restored.
+#[derive(Debug, Clone)]
+pub struct Image(Vec<(Rc<str>, Rc<[u8]>)>);
+
 /// A process on this disk's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ProcessId(usize);
@@ -87,9 +99,21 @@ struct State {
     unsynced: Vec<DirectoryChange>,
     operations: u64,
     strikes: Vec<(u64, DiskStrike)>,
+    faults: Faults,
     next_handle: u64,
     /// When one is kept: the disk after each change, with the number of events before it.
-    history: Option<Vec<(usize, Image)>>,
+    history: Option<Vec<(usize, Moment)>>,
+    /// The change counter that the last restoring gave to the databases.
+    change_counter: u32,
+}
+
+#[derive(Default)]
+struct Faults(Option<Rc<dyn DiskFaults>>);
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Faults" } else { "none" })
+    }
 }
 
 /// Names and what they lead to. A list: a database and its journal are two files.
@@ -129,6 +153,8 @@ enum DirectoryChange {
 struct ProcessState {
     name: Rc<str>,
     alive: bool,
+    /// On another machine: the power stays on there.
+    elsewhere: bool,
     /// The lock that this process was last refused.
     refused: Option<Refused>,
 }
@@ -167,28 +193,43 @@ impl Disk {
             unsynced: Vec::new(),
             operations: 0,
             strikes: Vec::new(),
+            faults: Faults::default(),
             next_handle: 0,
             history: None,
+            change_counter: 0,
         })));
         vfs::mount(id, &disk.0);
         disk
     }
 
-    pub(super) fn start_process(&self, name: Rc<str>) -> ProcessId {
+    pub(super) fn start_process(&self, name: Rc<str>, elsewhere: bool) -> ProcessId {
         let mut state = self.0.borrow_mut();
         state.processes.push(ProcessState {
             name,
             alive: true,
+            elsewhere,
             refused: None,
         });
         ProcessId(state.processes.len() - 1)
     }
 
+    pub(super) fn restart(&self, process: ProcessId) {
+        let process = &mut self.0.borrow_mut().processes[process.0];
+        process.alive = true;
+        process.refused = None;
+    }
+
     /// Opens a connection of `process` to `file`, creating the file if need be. Every statement
-    /// that the connection runs is recorded.
+    /// that the connection runs is recorded, if anybody watches.
     pub(super) fn connect(&self, process: ProcessId, file: &str) -> rusqlite::Result<Connection> {
-        let id = self.0.borrow().id;
+        let (id, watched) = {
+            let state = self.0.borrow();
+            (state.id, state.recorder.watched)
+        };
         let mut connection = vfs::open(id, process, file)?;
+        if !watched {
+            return Ok(connection);
+        }
         connection.trace_v2(
             rusqlite::trace::TraceEventCodes::SQLITE_TRACE_STMT,
             Some(move |event: rusqlite::trace::TraceEvent<'_>| {
@@ -227,6 +268,24 @@ impl Disk {
         self.0.borrow_mut().strikes.push((number, strike));
     }
 
+    pub(super) fn put_at_risk(&self, faults: Rc<dyn DiskFaults>) {
+        self.0.borrow_mut().faults = Faults(Some(faults));
+    }
+
+    pub(super) fn image(&self) -> Image {
+        let state = self.0.borrow();
+        let files = state.visible.entries.iter();
+        Image(
+            files
+                .map(|(name, inode)| (Rc::clone(name), inode.borrow().bytes.visible().into()))
+                .collect(),
+        )
+    }
+
+    pub(super) fn restore(&self, image: &Image) {
+        self.0.borrow_mut().restore(image);
+    }
+
     pub(super) fn kill(&self, process: ProcessId) {
         self.0.borrow_mut().kill(process);
     }
@@ -235,13 +294,13 @@ impl Disk {
         self.0.borrow_mut().cut_power(loss);
     }
 
-    /// Keeps, from now on, an image of the disk after each change.
+    /// Keeps, from now on, the disk as it is after each change.
     pub(super) fn keep_history(&self) {
         self.0.borrow_mut().history = Some(Vec::new());
     }
 
     /// What was kept since the last call: the disk after each change, with how many events had happened by then.
-    pub(super) fn take_history(&self) -> Vec<(usize, Image)> {
+    pub(super) fn take_history(&self) -> Vec<(usize, Moment)> {
         let mut state = self.0.borrow_mut();
         state
             .history
@@ -286,8 +345,14 @@ impl State {
     ) -> Result<(), Dead> {
         self.check_alive(process)?;
         let number = self.operations + 1;
-        if let Some(placed) = self.strikes.iter().position(|&(at, _)| at == number) {
-            match self.strikes.swap_remove(placed).1 {
+        let placed = self.strikes.iter().position(|&(at, _)| at == number);
+        let strike = match (placed, &self.faults.0) {
+            (Some(placed), _) => Some(self.strikes.swap_remove(placed).1),
+            (None, Some(faults)) => faults.before(number),
+            (None, None) => None,
+        };
+        if let Some(strike) = strike {
+            match strike {
                 DiskStrike::Kill => self.kill(process),
                 DiskStrike::PowerCut(loss) => self.cut_power(loss),
             }
@@ -357,6 +422,30 @@ impl State {
         self.unsynced.clear();
     }
 
+    fn restore(&mut self, image: &Image) {
+        // Every commit raises the counter by one, and none comes without a numbered operation.
+        self.change_counter += self.operations as u32 + 1;
+        self.restore_with(image, self.change_counter);
+    }
+
+    /// A connection takes its cached pages for valid as long as the file's change counter is the
+    /// one that it saw: `change_counter` must be one that no connection ever saw.
+    fn restore_with(&mut self, image: &Image, change_counter: u32) {
+        self.visible.entries.retain(|(name, inode)| {
+            let held = image.0.iter().find(|(other, _)| other == name);
+            if let Some((_, bytes)) = held {
+                let mut inode = inode.borrow_mut();
+                debug_assert!(!inode.locks.any(), "a transaction is open");
+                inode.bytes.restore(bytes, change_counter);
+            }
+            held.is_some()
+        });
+        debug_assert_eq!(self.visible.entries.len(), image.0.len());
+        self.sync_directory();
+        self.strikes.clear();
+        self.operations = 0;
+    }
+
     fn kill(&mut self, process: ProcessId) {
         self.record(process, What::Killed);
         self.bury(process);
@@ -367,7 +456,9 @@ impl State {
         self.recorder
             .record(&Rc::from(super::world::EVERYONE), What::PowerLost(loss));
         for process in 0..self.processes.len() {
-            self.bury(ProcessId(process));
+            if !self.processes[process].elsewhere {
+                self.bury(ProcessId(process));
+            }
         }
         let mut rng = match loss {
             Loss::Torn { seed } => Rng::new(seed),

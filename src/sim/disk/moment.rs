@@ -7,7 +7,7 @@ use crate::sim::trace::Recorder;
 
 /// A disk at one moment: every file as processes see it and as a power cut would leave it, and who holds which lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct Moment {
     visible: Vec<(Rc<str>, Vec<u8>)>,
     durable: Vec<(Rc<str>, Vec<u8>)>,
     locks: Vec<HeldLock>,
@@ -24,7 +24,7 @@ pub struct HeldLock {
     pub level: LockLevel,
 }
 
-impl Image {
+impl Moment {
     /// Every lock that is held, in the order of the files.
     pub fn locks(&self) -> &[HeldLock] {
         &self.locks
@@ -44,6 +44,7 @@ impl Image {
             state.processes.push(ProcessState {
                 name: Rc::clone(&lock.process),
                 alive: true,
+                elsewhere: false,
                 refused: None,
             });
             state.next_handle += 1;
@@ -84,7 +85,7 @@ impl Disk {
 }
 
 impl super::State {
-    fn image(&self) -> Image {
+    fn moment(&self) -> Moment {
         let mut locks = Vec::new();
         for (name, inode) in &self.visible.entries {
             let inode = inode.borrow();
@@ -105,7 +106,7 @@ impl super::State {
                 .map(|(name, inode)| (Rc::clone(name), bytes(&inode.borrow().bytes).to_vec()))
                 .collect()
         };
-        Image {
+        Moment {
             visible: copy(&self.visible, FileBytes::visible),
             durable: copy(&self.durable, FileBytes::durable),
             locks,
@@ -115,7 +116,7 @@ impl super::State {
     /// Keeps the disk as it is after what happened last, when a history is kept.
     pub(super) fn remember(&mut self) {
         if self.history.is_some() {
-            let moment = (self.recorder.count(), self.image());
+            let moment = (self.recorder.count(), self.moment());
             if let Some(history) = &mut self.history {
                 history.push(moment);
             }

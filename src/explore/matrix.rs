@@ -1,0 +1,101 @@
+use super::{Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search, Strategy};
+use crate::json::Value;
+
+/// What a finished search says of one design under one class of faults.
+#[derive(Debug)]
+pub struct Cell {
+    /// The design's name.
+    pub design: &'static str,
+    /// The fault class's name.
+    pub fault: &'static str,
+    /// Schedules, with every place of a fault.
+    pub schedules: u64,
+    /// How many of them break an invariant.
+    pub bad: u64,
+    /// Runs that this took.
+    pub runs: u64,
+    /// The invariants that hold in all schedules and are worth something.
+    pub shown: Vec<Invariant>,
+    /// The invariants that break in some schedule.
+    pub broken: Vec<Invariant>,
+    /// The shortest counterexample.
+    pub counterexample: Option<Counterexample>,
+    /// A limit ended the search: what it did not come to is not claimed.
+    pub limited: bool,
+}
+
+impl Cell {
+    /// What a search that is done says.
+    pub fn of(search: &Search) -> Self {
+        let progress = search.progress();
+        let all = Invariant::ALL.into_iter();
+        Self {
+            design: search.case().design.id,
+            fault: search.case().class.id,
+            schedules: progress.schedules,
+            bad: progress.bad,
+            runs: progress.runs,
+            shown: all.filter(|one| one.is_shown_by(search)).collect(),
+            broken: progress.broken.iter().collect(),
+            counterexample: search.counterexample().cloned(),
+            limited: progress.limited,
+        }
+    }
+
+    /// Whether no schedule breaks anything, all were tried, and something was shown.
+    pub fn is_safe(&self) -> bool {
+        self.bad == 0 && !self.limited && !self.shown.is_empty()
+    }
+
+    /// The verdict in words.
+    pub fn verdict(&self) -> String {
+        let schedules = self.schedules;
+        match &self.counterexample {
+            Some(found) => {
+                let breach = found.broken.iter().next().map_or("", Invariant::breach);
+                format!("{breach} in {} of {schedules} schedules", self.bad)
+            }
+            None if self.is_safe() => format!("safe in {schedules} schedules"),
+            None if self.limited => format!("nothing found in {schedules} schedules"),
+            None => format!("nothing shown in {schedules} schedules"),
+        }
+    }
+
+    /// As it stands in `results.json`.
+    pub fn to_json(&self) -> Value {
+        let ids = |list: &[Invariant]| {
+            let ids = list.iter().map(|one| Value::from(one.id()));
+            Value::from(ids.collect::<Vec<_>>())
+        };
+        let token = self.counterexample.as_ref();
+        Value::object([
+            ("verdict", Value::from(self.verdict())),
+            ("safe", Value::from(self.is_safe())),
+            ("schedules", Value::from(self.schedules)),
+            ("bad", Value::from(self.bad)),
+            ("shown", ids(&self.shown)),
+            ("broken", ids(&self.broken)),
+            (
+                "token",
+                token.map_or(Value::Null, |found| Value::from(found.token.as_str())),
+            ),
+        ])
+    }
+}
+
+/// Every design under every fault class, in the usual bounds.
+///
+/// # Errors
+///
+/// [`ExploreError`], a mistake of the engine.
+pub fn matrix() -> Result<Vec<Cell>, ExploreError> {
+    let mut cells = Vec::new();
+    for design in DESIGNS {
+        for class in FAULTS {
+            let case = Case::find(design.id, class.id)?;
+            let search = Search::new(case, Strategy::Exhaustive)?.finish()?;
+            cells.push(Cell::of(&search));
+        }
+    }
+    Ok(cells)
+}

@@ -1,0 +1,48 @@
+use super::case::Token;
+use super::path::Path;
+use super::search::Mover;
+use super::stage::Stage;
+use super::{CaseError, ExploreError, Invariant};
+use crate::json::Value;
+use crate::scenario::{Checks, Outcome};
+
+/// Runs the run of a token again, watched: a check for each invariant, the rows left, and the whole
+/// trace.
+///
+/// # Errors
+///
+/// [`ExploreError::Case`] when the token replays nothing.
+pub fn replay(token: &str) -> Result<Outcome, ExploreError> {
+    let Token { case, choices } = token.parse()?;
+    let stage = Stage::new(case, true)?;
+    *stage.path() = Path::of(&choices);
+    let end = stage.run(&mut Mover::unpruned(&stage))?;
+    if stage.path().is_foreign() {
+        return Err(CaseError::Foreign.into());
+    }
+    let (tables, trace) = stage.evidence()?;
+    let mut checks = Checks::default();
+    for invariant in Invariant::ALL {
+        if stage.asks_for(invariant) {
+            let seen = if end.broken.has(invariant) {
+                invariant.breach()
+            } else {
+                "holds"
+            };
+            checks.check(invariant.claim(), "holds", seen);
+        }
+    }
+    let broken = end.broken.iter().map(|one| Value::from(one.id()));
+    Ok(Outcome {
+        values: Value::object([
+            ("design", Value::from(case.design.id)),
+            ("fault", Value::from(case.class.id)),
+            ("broken", Value::from(broken.collect::<Vec<_>>())),
+            ("tickets", Value::from(tables[0].rows.len() as u64)),
+        ]),
+        checks: checks.into_vec(),
+        tables,
+        plots: Vec::new(),
+        trace,
+    })
+}

@@ -1,0 +1,753 @@
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::call::{Call, Reply, SYNCHRONOUS, Sent, mixed, prune};
+use super::case::{Case, Fault};
+use super::design::Key;
+use super::path::Path;
+use super::{ExploreError, Invariant, Invariants};
+use crate::scenario::Table;
+use crate::sim::disk::{DiskFaults, DiskStrike, Image, Loss};
+use crate::sim::trace::{Fate, Trace, What};
+use crate::sim::{Chooser, Process, Script, World, WorldError};
+
+/// How long a claim is good for. So short that no caller who waits for it, however often, sees
+/// another's [`LOCK_WAIT_LIMIT`](crate::tool::LOCK_WAIT_LIMIT) end.
+pub(super) const LEASE: Duration = Duration::from_millis(500);
+
+/// How often a caller without an answer calls again when all faults are over.
+const LAST_ATTEMPTS: u8 = 3;
+
+/// One in so many random choices departs from the usual where a fault may strike, and where
+/// processes may move.
+const RARE_FAULT: u64 = 24;
+const RARE_MOVE: u64 = 3;
+
+const DATABASE: &str = "tickets.db";
+
+const PAYLOAD: &str = r#"{"priority":"normal"}"#;
+const CHANGED_PAYLOAD: &str = r#"{"priority":"high"}"#;
+const INTENTION_KEYS: [&str; 2] = ["intention-1", "intention-2"];
+
+/// One request of one caller.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    pub(super) caller: usize,
+    pub(super) intention: usize,
+    attempt: u8,
+    changed: bool,
+}
+
+impl Request {
+    pub(super) const FIRST: Self = Self {
+        caller: 0,
+        intention: 0,
+        attempt: 1,
+        changed: false,
+    };
+
+    pub(super) fn payload(self) -> &'static str {
+        if self.changed {
+            CHANGED_PAYLOAD
+        } else {
+            PAYLOAD
+        }
+    }
+
+    pub(super) fn number(self) -> u64 {
+        (self.caller as u64) << 8 | u64::from(self.attempt)
+    }
+}
+
+/// What a caller gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Success(i64),
+    Conflict,
+    InProgress,
+    Failed,
+    /// The worker died, and the connection to it broke.
+    Broken,
+}
+
+impl Answer {
+    fn number(self) -> u64 {
+        match self {
+            Self::Success(ticket) => ticket as u64,
+            Self::Conflict => 2 << 40,
+            Self::InProgress => 3 << 40,
+            Self::Failed => 4 << 40,
+            Self::Broken => 5 << 40,
+        }
+    }
+}
+
+/// An answer that a worker gave, whether or not it arrived.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    request: Request,
+    answer: Answer,
+}
+
+/// A process of the tool, with its connection and what it remembers.
+pub(super) struct Worker {
+    pub(super) process: Process,
+    connection: RefCell<Option<Rc<Connection>>>,
+    pub(super) is_busy: Cell<bool>,
+    pub(super) memory: RefCell<Vec<Remembered>>,
+}
+
+/// A key, the payload that came with it, and the ticket.
+type Remembered = (Cow<'static, str>, &'static str, i64);
+
+impl Worker {
+    fn start(world: &World, name: &str) -> Self {
+        Self {
+            process: world.start(name),
+            connection: RefCell::default(),
+            is_busy: Cell::default(),
+            memory: RefCell::default(),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.connection.borrow().is_some()
+    }
+
+    pub(super) fn connection(&self) -> Rc<Connection> {
+        let connection = self.connection.borrow();
+        Rc::clone(connection.as_ref().expect("a call connects first"))
+    }
+
+    pub(super) fn connect(&self) -> rusqlite::Result<()> {
+        let connection = self.process.connect(DATABASE)?;
+        *self.connection.borrow_mut() = Some(Rc::new(connection));
+        Ok(())
+    }
+
+    /// Starts it again if it is dead: it remembers nothing and is not connected.
+    fn revive(&self) {
+        if !self.process.is_alive() {
+            self.connection.take();
+            self.memory.borrow_mut().clear();
+            self.process.restart();
+        }
+    }
+
+    /// Makes it ready for the next run: alive, connected, and in no transaction.
+    fn reopen(&self) -> rusqlite::Result<()> {
+        self.revive();
+        if !self.is_open() {
+            self.connect()?;
+            self.connection().execute_batch(SYNCHRONOUS)?;
+        }
+        Ok(())
+    }
+}
+
+/// The sum of the mixed histories of all that is under way: it does not depend on their order.
+#[derive(Debug, Default)]
+pub(super) struct Live(Cell<u64>);
+
+impl Live {
+    pub(super) fn add(&self, history: u64) {
+        self.0
+            .set(self.0.get().wrapping_add(mixed(history, history)));
+    }
+
+    pub(super) fn remove(&self, history: u64) {
+        self.0
+            .set(self.0.get().wrapping_sub(mixed(history, history)));
+    }
+
+    pub(super) fn replace(&self, old: u64, new: u64) {
+        self.remove(old);
+        self.add(new);
+    }
+}
+
+/// Where the faults of a run come from: its path.
+struct Risk {
+    fault: Fault,
+    path: RefCell<Path>,
+    faults_left: Cell<u8>,
+    struck: Cell<bool>,
+}
+
+impl Risk {
+    /// Whether the path lets one of so many faults strike here, counted from 1; 0 for none.
+    fn choose(&self, kinds: usize) -> usize {
+        if self.faults_left.get() == 0 {
+            return 0;
+        }
+        let chosen = self.path.borrow_mut().choose(kinds + 1, RARE_FAULT);
+        if chosen > 0 {
+            self.faults_left.set(self.faults_left.get() - 1);
+        }
+        chosen
+    }
+
+    fn strike(&self, number: u64) -> Option<DiskStrike> {
+        let strike = match self.fault {
+            Fault::Killed => (self.choose(1) > 0).then_some(DiskStrike::Kill),
+            Fault::PowerLost => match self.choose(2) {
+                0 => None,
+                1 => Some(DiskStrike::PowerCut(Loss::Everything)),
+                _ => Some(DiskStrike::PowerCut(Loss::Torn { seed: number })),
+            },
+            _ => None,
+        };
+        self.struck.set(self.struck.get() || strike.is_some());
+        strike
+    }
+}
+
+impl DiskFaults for Risk {
+    fn before(&self, number: u64) -> Option<DiskStrike> {
+        self.strike(number)
+    }
+}
+
+/// The machine that all runs of one search share: processes, connections and disk are restored
+/// between runs, never built anew.
+pub(super) struct Stage {
+    pub(super) case: Case,
+    world: World,
+    image: Image,
+    pub(super) workers: Vec<Worker>,
+    pub(super) callers: Vec<Process>,
+    auditor: Worker,
+    risk: Rc<Risk>,
+    pub(super) live: Live,
+    /// What befell the disk and whoever died, in order.
+    befallen: Cell<u64>,
+    given: RefCell<Vec<Given>>,
+    /// How often the tool was asked for each intention.
+    asked: Cell<[u32; 2]>,
+    /// A bit for each caller that has its answer.
+    answered: Cell<u8>,
+    broken: Cell<Invariants>,
+    marks: Cell<Invariants>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) broken: Invariants,
+    /// What happened that makes an invariant worth something.
+    pub(super) marks: Invariants,
+    /// A fault struck.
+    pub(super) struck: bool,
+}
+
+/// Rows that were left.
+#[derive(Debug, Default)]
+struct Rows {
+    /// Id, and whether the payload is the changed one.
+    tickets: Vec<(i64, bool)>,
+    records: Vec<Option<i64>>,
+}
+
+impl Stage {
+    pub(super) fn new(case: Case, watched: bool) -> Result<Rc<Self>, ExploreError> {
+        let world = World::timeless(watched);
+        let maker = Worker::start(&world, "maker");
+        maker.connect()?;
+        // The least that SQLite allows: every restoring copies the whole database.
+        maker.connection().execute_batch("PRAGMA page_size = 512")?;
+        maker.connection().execute_batch(case.design.schema())?;
+        let image = {
+            drop(maker);
+            world.image()
+        };
+        let bounds = case.bounds;
+        // A fault leaves at most one more call under way than there are callers; one prunes.
+        let workers = 1..=bounds.callers + bounds.faults + 1;
+        let callers = 1..=bounds.callers;
+        let risk = Rc::new(Risk {
+            fault: case.class.fault,
+            path: RefCell::default(),
+            faults_left: Cell::default(),
+            struck: Cell::default(),
+        });
+        if matches!(case.class.fault, Fault::Killed | Fault::PowerLost) {
+            world.put_disk_at_risk(Rc::clone(&risk) as Rc<dyn DiskFaults>);
+        }
+        Ok(Rc::new(Self {
+            workers: workers
+                .map(|number| Worker::start(&world, &format!("worker {number}")))
+                .collect(),
+            callers: callers
+                .map(|number| world.start_elsewhere(&format!("caller {number}")))
+                .collect(),
+            auditor: Worker::start(&world, "auditor"),
+            case,
+            world,
+            image,
+            risk,
+            live: Live::default(),
+            befallen: Cell::default(),
+            given: RefCell::default(),
+            asked: Cell::default(),
+            answered: Cell::default(),
+            broken: Cell::default(),
+            marks: Cell::default(),
+        }))
+    }
+
+    pub(super) fn path(&self) -> std::cell::RefMut<'_, Path> {
+        self.risk.path.borrow_mut()
+    }
+
+    pub(super) fn choose_mover(&self, movers: usize) -> usize {
+        self.path().choose(movers, RARE_MOVE)
+    }
+
+    /// Restores the machine and runs the path, whose moves `chooser` may cut short.
+    pub(super) fn run(self: &Rc<Self>, chooser: &mut dyn Chooser) -> Result<End, ExploreError> {
+        self.restore()?;
+        let callers = (0..self.callers.len()).map(|index| {
+            let work: Work = Box::pin(call_and_retry(Rc::clone(self), index));
+            (self.callers[index].clone(), work)
+        });
+        let mut work: Vec<(Process, Work)> = callers.collect();
+        if self.case.class.fault == Fault::RecordPruned {
+            let last = self.workers.len() - 1;
+            self.workers[last].is_busy.set(true);
+            let process = self.workers[last].process.clone();
+            work.push((process, Box::pin(prune(Rc::clone(self), last))));
+        }
+        let complete = match self.world.run_together(work, chooser) {
+            Ok(ends) => {
+                if ends[..self.callers.len()].contains(&None) {
+                    self.break_invariant(Invariant::NobodyWaits);
+                }
+                true
+            }
+            Err(WorldError::NoSuchMover { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        self.risk.faults_left.set(0);
+        if complete {
+            self.audit()?;
+            if self.settle()? {
+                self.audit()?;
+            }
+        }
+        Ok(End {
+            broken: self.broken.get(),
+            marks: self.marks.get(),
+            struck: self.risk.struck.get(),
+        })
+    }
+
+    fn restore(&self) -> Result<(), ExploreError> {
+        self.risk.faults_left.set(0);
+        for worker in self.workers.iter().chain([&self.auditor]) {
+            if !worker.process.is_alive() {
+                worker.revive();
+            } else if worker.is_open() && !worker.connection().is_autocommit() {
+                worker.connection().execute_batch("ROLLBACK")?;
+            }
+            worker.is_busy.set(false);
+            worker.memory.borrow_mut().clear();
+        }
+        self.world.restore(&self.image);
+        for worker in self.workers.iter().chain([&self.auditor]) {
+            worker.reopen()?;
+        }
+        self.live.0.set(0);
+        self.befallen.set(0);
+        self.given.borrow_mut().clear();
+        self.asked.set([0; 2]);
+        self.answered.set(0);
+        self.risk.struck.set(false);
+        self.broken.set(Invariants::default());
+        self.marks.set(Invariants::default());
+        self.path().rewind();
+        self.risk.faults_left.set(self.case.bounds.faults);
+        Ok(())
+    }
+
+    /// The number of the state that the run has come to. Everything that the future depends on
+    /// follows from what it mixes: every process does what its history makes it do, the disk holds
+    /// what was done to it in this order, and locks are held by those whose histories got them.
+    pub(super) fn state(&self) -> u64 {
+        let few = u64::from(self.risk.faults_left.get())
+            | u64::from(self.risk.struck.get()) << 8
+            | u64::from(self.broken.get().bits()) << 16;
+        [self.befallen.get(), self.now_ms() as u64, few]
+            .into_iter()
+            .fold(self.live.0.get(), mixed)
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.world.now().as_millis() as i64
+    }
+
+    pub(super) fn disk_operations(&self) -> u64 {
+        self.world.disk_operations()
+    }
+
+    /// Something befell the disk, or a process died.
+    pub(super) fn befall(&self, what: u64) {
+        let done = mixed(what, self.disk_operations());
+        self.befallen.set(mixed(self.befallen.get(), done));
+    }
+
+    /// The fault that this search is about has struck.
+    pub(super) fn strike(&self) {
+        self.risk.struck.set(true);
+    }
+
+    pub(super) fn break_invariant(&self, invariant: Invariant) {
+        let mut broken = self.broken.get();
+        broken.insert(invariant);
+        self.broken.set(broken);
+    }
+
+    pub(super) fn mark(&self, invariant: Invariant) {
+        let mut marks = self.marks.get();
+        marks.insert(invariant);
+        self.marks.set(marks);
+    }
+
+    /// The caller has an answer for good; `retried` when it had called in vain before.
+    fn answer(&self, caller: usize, retried: bool) {
+        self.answered.set(self.answered.get() | 1 << caller);
+        if retried {
+            self.mark(Invariant::RetryAnswered);
+        }
+    }
+
+    pub(super) fn asked(&self, intention: usize) {
+        let mut asked = self.asked.get();
+        asked[intention] += 1;
+        self.asked.set(asked);
+    }
+
+    /// The first idle worker, started again if it was dead.
+    pub(super) fn take_worker(&self) -> usize {
+        let idle = self.workers.iter().position(|one| !one.is_busy.get());
+        let idle = idle.expect("there are workers for all callers and faults");
+        self.workers[idle].is_busy.set(true);
+        self.workers[idle].revive();
+        idle
+    }
+
+    /// Lets a fault strike at a point that `process` has reached, if the path says so.
+    pub(super) fn strikes_at_point(&self, process: &Process) -> bool {
+        match self.risk.strike(0) {
+            None => return false,
+            Some(DiskStrike::Kill) => process.kill(),
+            Some(DiskStrike::PowerCut(loss)) => self.world.cut_power(loss),
+        }
+        true
+    }
+
+    pub(super) fn forget(&self) -> usize {
+        let forget = |worker: &Worker| {
+            let mut memory = worker.memory.borrow_mut();
+            let forgotten = memory.len();
+            memory.clear();
+            forgotten
+        };
+        self.workers.iter().map(forget).sum()
+    }
+
+    pub(super) fn key(&self, request: Request) -> Option<Cow<'static, str>> {
+        Some(match self.case.design.key {
+            Key::None => return None,
+            Key::Attempt => Cow::Owned(format!(
+                "caller-{}-attempt-{}",
+                request.caller + 1,
+                request.attempt
+            )),
+            Key::Body => Cow::Borrowed(request.payload()),
+            Key::Intention => Cow::Borrowed(INTENTION_KEYS[request.intention]),
+        })
+    }
+
+    /// A worker gives this answer, whether or not it arrives.
+    pub(super) fn give(&self, request: Request, answer: Answer, wrote: bool) {
+        let given = mixed(request.number() << 1 | u64::from(wrote), answer.number());
+        self.live.add(given);
+        if !matches!(answer, Answer::Success(_)) {
+            self.mark(Invariant::RefusalWritesNothing);
+            if wrote {
+                self.break_invariant(Invariant::RefusalWritesNothing);
+            }
+        }
+        self.given.borrow_mut().push(Given { request, answer });
+    }
+
+    /// Reads what is left and holds it to the invariants.
+    fn audit(&self) -> Result<(), ExploreError> {
+        let rows = self.rows()?;
+        let intentions = self.intentions();
+        if rows.tickets.len() > intentions {
+            self.break_invariant(Invariant::OneEffect);
+        }
+        if self.asked.get().iter().any(|&asked| asked > 1) {
+            self.mark(Invariant::OneEffect);
+        }
+        let mut named = [None; 2];
+        for given in self.given.borrow().iter() {
+            let Answer::Success(ticket) = given.answer else {
+                continue;
+            };
+            let asked_for = (ticket, given.request.changed);
+            let before = named[given.request.intention].replace(ticket);
+            if !rows.tickets.contains(&asked_for) || before.is_some_and(|before| before != ticket) {
+                self.break_invariant(Invariant::SameTicket);
+            } else if before.is_some() {
+                self.mark(Invariant::SameTicket);
+            }
+        }
+        if intentions == 2
+            && let [Some(first), Some(second)] = named
+        {
+            self.mark(Invariant::TwoEffects);
+            if first == second {
+                self.break_invariant(Invariant::TwoEffects);
+            }
+        }
+        if self.keeps_records() {
+            let named = |&(ticket, _): &(i64, bool)| rows.records.contains(&Some(ticket));
+            let is_there = |record: &Option<i64>| {
+                record.is_some_and(|of| rows.tickets.iter().any(|&(ticket, _)| ticket == of))
+            };
+            // A claim names nothing yet, and is no record.
+            let mut records = rows.records.iter().filter(|record| record.is_some());
+            if !rows.tickets.iter().all(named) || !records.all(is_there) {
+                self.break_invariant(Invariant::RecordWithEffect);
+            } else if !rows.tickets.is_empty() {
+                self.mark(Invariant::RecordWithEffect);
+            }
+        }
+        Ok(())
+    }
+
+    fn intentions(&self) -> usize {
+        1 + usize::from(self.case.class.fault == Fault::TwoIntentions)
+    }
+
+    fn keeps_records(&self) -> bool {
+        self.case.design.records() && self.case.class.fault != Fault::RecordPruned
+    }
+
+    /// Whether the case can break this invariant at all.
+    pub(super) fn asks_for(&self, invariant: Invariant) -> bool {
+        match invariant {
+            Invariant::RecordWithEffect => self.keeps_records(),
+            Invariant::TwoEffects => self.intentions() == 2,
+            _ => true,
+        }
+    }
+
+    fn rows(&self) -> rusqlite::Result<Rows> {
+        self.auditor.revive();
+        self.auditor.reopen()?;
+        let connection = self.auditor.connection();
+        let mut rows = Rows::default();
+        let mut statement = connection.prepare_cached("SELECT id, payload FROM tickets")?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            let changed = row.get_ref(1)?.as_str()? == CHANGED_PAYLOAD;
+            rows.tickets.push((row.get(0)?, changed));
+        }
+        let mut statement = connection.prepare_cached("SELECT response FROM requests")?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            rows.records.push(ticket_in(row.get_ref(0)?));
+        }
+        Ok(rows)
+    }
+
+    /// Lets every caller that has no answer call again, now that no fault strikes any more. True
+    /// when there was one.
+    fn settle(self: &Rc<Self>) -> Result<bool, ExploreError> {
+        let mut settled = false;
+        for caller in 0..self.callers.len() {
+            if self.answered.get() & 1 << caller == 0 {
+                settled = true;
+                let work: Work = Box::pin(call_at_last(Rc::clone(self), caller));
+                let process = self.callers[caller].clone();
+                let moves = &mut Script::default();
+                self.world.run_together(vec![(process, work)], moves)?;
+                if self.answered.get() & 1 << caller == 0 {
+                    self.break_invariant(Invariant::RetryAnswered);
+                }
+            }
+        }
+        Ok(settled)
+    }
+
+    /// The rows of both tables, and what happened.
+    pub(super) fn evidence(&self) -> Result<(Vec<Table>, Trace), ExploreError> {
+        let trace = self.world.trace();
+        let connection = self.auditor.connection();
+        let tables = ["tickets", "requests"].map(|name| Table::read(&connection, name));
+        let [tickets, requests] = tables;
+        Ok((vec![tickets?, requests?], trace))
+    }
+
+    /// Sends a request on its way, to become what the path says. A request that arrives late is
+    /// handed back.
+    fn send(self: &Rc<Self>, request: Request) -> (Sent, Option<Rc<Cell<Option<Answer>>>>) {
+        let sent = match Sent::by(self.case.class.fault) {
+            Some(sent) if self.risk.choose(1) > 0 => sent,
+            _ => Sent::Delivered,
+        };
+        if sent != Sent::Delivered && self.case.class.fault != Fault::RecordPruned {
+            self.strike();
+        }
+        let caller = &self.callers[request.caller];
+        if self.world.is_watched() {
+            caller.record(What::Called {
+                tool: "create_ticket",
+                key: self.key(request).map(Cow::into_owned),
+                payload: request.payload().to_owned(),
+            });
+        }
+        match sent {
+            Sent::RequestLost | Sent::Late => {
+                caller.record(What::Message {
+                    to: self.workers[0].process.name(),
+                    fate: Fate::Lost,
+                });
+                (sent, None)
+            }
+            Sent::ResponseLost => {
+                Call::deliver(self, request, 0, None);
+                (sent, None)
+            }
+            Sent::Delivered | Sent::Twice => {
+                let told = Rc::new(Cell::new(None));
+                let reply = Reply {
+                    told: Rc::clone(&told),
+                    wake: Box::new(caller.waker()),
+                };
+                Call::deliver(self, request, 0, Some(reply));
+                if sent == Sent::Twice {
+                    Call::deliver(self, request, 1, None);
+                }
+                (sent, Some(told))
+            }
+        }
+    }
+
+    /// Sends a request and waits for what comes of it; `None` when nobody will answer. A late
+    /// request arrives as soon as the next is sent.
+    async fn call(self: &Rc<Self>, request: Request, late: &mut Option<Request>) -> Option<Answer> {
+        let (sent, reply) = self.send(request);
+        if let Some(earlier) = late.take() {
+            Call::deliver(self, earlier, 2, None);
+        }
+        if sent == Sent::Late {
+            *late = Some(request);
+        }
+        let caller = &self.callers[request.caller];
+        let answer = match reply {
+            None => None,
+            Some(told) => {
+                Some(std::future::poll_fn(|_| told.take().map_or(Poll::Pending, Poll::Ready)).await)
+            }
+        };
+        if self.world.is_watched() {
+            caller.record(match answer {
+                Some(Answer::Success(ticket)) => What::Answered {
+                    answer: format!("{{\"ticket_id\":{ticket}}}"),
+                },
+                other => What::Failed {
+                    error: match other {
+                        Some(Answer::Conflict) => "conflict: the key has another payload",
+                        Some(Answer::InProgress) => "the first call is still in progress",
+                        Some(Answer::Failed) => "database is locked",
+                        Some(Answer::Broken) => "the connection broke",
+                        _ => "timeout: no answer arrived",
+                    }
+                    .to_owned(),
+                },
+            });
+        }
+        answer
+    }
+}
+
+type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A caller: calls, and calls again while it has no answer, as often as the bounds say.
+async fn call_and_retry(stage: Rc<Stage>, caller: usize) {
+    let changes = stage.case.class.fault == Fault::ChangedPayload;
+    let attempts = stage.case.bounds.attempts;
+    let mut late = None;
+    let mut failed = false;
+    let mut history = caller as u64 + 1;
+    stage.live.add(history);
+    for attempt in 1..=attempts {
+        let request = Request {
+            caller,
+            intention: caller % stage.intentions(),
+            attempt,
+            changed: changes && attempt > 1,
+        };
+        stage.callers[caller].let_others_move().await;
+        let answer = stage.call(request, &mut late).await;
+        let seen = match answer {
+            None => 1 << 40,
+            Some(answer) => answer.number(),
+        };
+        let next = mixed(history, seen);
+        stage.live.replace(history, next);
+        history = next;
+        match answer {
+            Some(Answer::Success(_) | Answer::Conflict) => {
+                stage.answer(caller, failed);
+                if !changes {
+                    break;
+                }
+            }
+            Some(Answer::InProgress) => {
+                stage.world.pass(LEASE);
+                failed = true;
+            }
+            _ => failed = true,
+        }
+    }
+    if let Some(earlier) = late {
+        Call::deliver(&stage, earlier, 2, None);
+    }
+}
+
+/// A caller without an answer, when all faults are over.
+async fn call_at_last(stage: Rc<Stage>, caller: usize) {
+    for attempt in 1..=LAST_ATTEMPTS {
+        stage.world.pass(LEASE);
+        let request = Request {
+            caller,
+            intention: caller % stage.intentions(),
+            attempt: stage.case.bounds.attempts + attempt,
+            changed: false,
+        };
+        if let Some(Answer::Success(_)) = stage.call(request, &mut None).await {
+            stage.answer(caller, true);
+            return;
+        }
+    }
+}
+
+/// The ticket that a recorded response names.
+pub(super) fn ticket_in(response: ValueRef<'_>) -> Option<i64> {
+    let text = response.as_str().ok()?;
+    let number = text.strip_prefix("{\"ticket_id\":")?.strip_suffix('}')?;
+    number.parse().ok()
+}
