@@ -18,6 +18,7 @@ mod native {
     use std::process::ExitCode;
 
     use lexopt::prelude::*;
+    use tool_retries::explore::{self, Case, Cell, DESIGNS, ExploreError, FAULTS, Search, Strategy};
     use tool_retries::json;
     use tool_retries::report;
     use tool_retries::scenario::{self, Check, Fixture, Outcome, Plot, Scenario, Table};
@@ -31,11 +32,22 @@ Usage:
   tool-retries list      name the scenarios, by group
   tool-retries show ID [--json] [--fixture FILE]
                          checks, rows and trace of one scenario
+  tool-retries explore [--design NAME] [--fault NAME] [--callers N]
+                       [--attempts N] [--faults N] [--random N] [--json]
+                         try every schedule and every place of a fault
+  tool-retries replay TOKEN [--json]
+                         checks, rows and trace of one run of a search
 
 Options:
   --group NAME     run one group only
   --fixture FILE   the operation to run with; without it, the project's own fixture.json
   --output FILE    write the record of the run to FILE, if every check held
+  --design NAME    explore one design only
+  --fault NAME     explore one class of faults only
+  --callers N      explore with so many callers, 1 to 4
+  --attempts N     explore with so many attempts of each caller, 1 to 3
+  --faults N       explore with so many faults in one run, 0 to 2
+  --random N       run N random schedules instead of all
   --json           print for programs
   -h, --help       print this
   -V, --version    print the versions of this program and of SQLite
@@ -74,6 +86,15 @@ Options:
         }
     }
 
+    impl From<ExploreError> for Failure {
+        fn from(error: ExploreError) -> Self {
+            match error {
+                ExploreError::Case(error) => Self::Usage(error.to_string()),
+                other => Self::Run(other.to_string()),
+            }
+        }
+    }
+
     impl From<io::Error> for Failure {
         /// Only for writing to standard output; files name their path.
         fn from(error: io::Error) -> Self {
@@ -89,13 +110,46 @@ Options:
         group: Option<String>,
         fixture: Option<PathBuf>,
         output: Option<PathBuf>,
+        design: Option<String>,
+        fault: Option<String>,
+        callers: Option<u8>,
+        attempts: Option<u8>,
+        faults: Option<u8>,
+        random: Option<u32>,
         json: bool,
+    }
+
+    impl Options {
+        /// The options that were given, but for `wanted`, are of no use.
+        fn allow(&self, wanted: &[&str]) -> Result<(), Failure> {
+            let given = [
+                ("--group", self.group.is_some()),
+                ("--fixture", self.fixture.is_some()),
+                ("--output", self.output.is_some()),
+                ("--design", self.design.is_some()),
+                ("--fault", self.fault.is_some()),
+                ("--callers", self.callers.is_some()),
+                ("--attempts", self.attempts.is_some()),
+                ("--faults", self.faults.is_some()),
+                ("--random", self.random.is_some()),
+                ("--json", self.json),
+            ];
+            let unwanted = |&&(name, given): &&(&str, bool)| given && !wanted.contains(&name);
+            match given.iter().find(unwanted) {
+                Some((name, _)) => Err(Failure::Usage(format!(
+                    "{name} does not go with this command"
+                ))),
+                None => Ok(()),
+            }
+        }
     }
 
     enum Command {
         Run(Options),
         List,
         Show(&'static Scenario, Options),
+        Explore(Vec<Case>, Options),
+        Replay(String, Options),
         Print(String),
     }
 
@@ -116,21 +170,23 @@ Options:
                 Long("group") => set(&mut options.group, parser.value()?.string()?, "--group")?,
                 Long("fixture") => set(&mut options.fixture, parser.value()?.into(), "--fixture")?,
                 Long("output") => set(&mut options.output, parser.value()?.into(), "--output")?,
+                Long("design") => set(&mut options.design, parser.value()?.string()?, "--design")?,
+                Long("fault") => set(&mut options.fault, parser.value()?.string()?, "--fault")?,
+                Long("callers") => set(&mut options.callers, parser.value()?.parse()?, "--callers")?,
+                Long("attempts") => {
+                    set(&mut options.attempts, parser.value()?.parse()?, "--attempts")?;
+                }
+                Long("faults") => set(&mut options.faults, parser.value()?.parse()?, "--faults")?,
+                Long("random") => set(&mut options.random, parser.value()?.parse()?, "--random")?,
                 Long("json") => options.json = true,
                 Value(word) => words.push(word.string()?),
                 _ => return Err(argument.unexpected().into()),
             }
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let unused = |unwanted: &[(&str, bool)]| match unwanted.iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(Failure::Usage(format!(
-                "{name} does not go with this command"
-            ))),
-            None => Ok(()),
-        };
         match words[..] {
             [] => {
-                unused(&[("--json", options.json)])?;
+                options.allow(&["--group", "--fixture", "--output"])?;
                 if let Some(group) = &options.group
                     && !scenario::groups().contains(&group.as_str())
                 {
@@ -142,26 +198,36 @@ Options:
                 Ok(Command::Run(options))
             }
             ["list"] => {
-                unused(&[
-                    ("--json", options.json),
-                    ("--group", options.group.is_some()),
-                    ("--fixture", options.fixture.is_some()),
-                    ("--output", options.output.is_some()),
-                ])?;
+                options.allow(&[])?;
                 Ok(Command::List)
             }
             ["show", id] => {
-                unused(&[
-                    ("--group", options.group.is_some()),
-                    ("--output", options.output.is_some()),
-                ])?;
+                options.allow(&["--fixture", "--json"])?;
                 let scenario = scenario::find(id).ok_or_else(|| {
                     Failure::Usage(format!("no scenario {id:?}; `list` names them"))
                 })?;
                 Ok(Command::Show(scenario, options))
             }
             ["show"] => Err(Failure::Usage("show wants the id of a scenario".to_owned())),
-            ["list" | "show", ..] => Err(Failure::Usage("too many arguments".to_owned())),
+            ["explore"] => {
+                options.allow(&[
+                    "--design",
+                    "--fault",
+                    "--callers",
+                    "--attempts",
+                    "--faults",
+                    "--random",
+                    "--json",
+                ])?;
+                let cases = cases(&options).map_err(ExploreError::from)?;
+                Ok(Command::Explore(cases, options))
+            }
+            ["replay", token] => {
+                options.allow(&["--json"])?;
+                Ok(Command::Replay(token.to_owned(), options))
+            }
+            ["replay"] => Err(Failure::Usage("replay wants a token".to_owned())),
+            ["list" | "show" | "explore" | "replay", ..] => Err(Failure::Usage("too many arguments".to_owned())),
             [word, ..] => Err(Failure::Usage(format!("unknown command {word:?}"))),
         }
     }
@@ -173,12 +239,42 @@ Options:
         }
     }
 
+    /// The cases that the options ask for. A class keeps to its own bounds where it cannot have
+    /// those asked for, unless it was asked for by name.
+    fn cases(options: &Options) -> Result<Vec<Case>, explore::CaseError> {
+        let mut cases = Vec::new();
+        let designs = match &options.design {
+            Some(design) => vec![design.as_str()],
+            None => DESIGNS.iter().map(|design| design.id).collect(),
+        };
+        let faults = match &options.fault {
+            Some(fault) => vec![fault.as_str()],
+            None => FAULTS.iter().map(|class| class.id).collect(),
+        };
+        for design in designs {
+            for fault in &faults {
+                let usual = Case::find(design, fault)?;
+                let mut bounds = usual.bounds;
+                bounds.callers = options.callers.unwrap_or(bounds.callers);
+                bounds.attempts = options.attempts.unwrap_or(bounds.attempts);
+                bounds.faults = options.faults.unwrap_or(bounds.faults);
+                cases.push(match usual.within(bounds) {
+                    Err(_) if options.fault.is_none() => usual,
+                    asked => asked?,
+                });
+            }
+        }
+        Ok(cases)
+    }
+
     impl Command {
         fn run(self) -> Result<(), Failure> {
             match self {
                 Self::Run(options) => run_all(scenario::all(), &options, &mut io::stdout().lock()),
                 Self::List => list(),
                 Self::Show(scenario, options) => show(scenario, &options),
+                Self::Explore(cases, options) => explore(&cases, &options),
+                Self::Replay(token, options) => replay(&token, &options),
                 Self::Print(text) => Ok(io::stdout().write_all(text.as_bytes())?),
             }
         }
@@ -261,7 +357,7 @@ Options:
         if options.json {
             writeln!(out, "{}", report::evidence(scenario.id, &outcome).pretty())?;
         } else {
-            print_evidence(&mut out, scenario, &outcome)?;
+            print_evidence(&mut out, scenario.id, scenario.title, &outcome)?;
         }
         match broken_checks(scenario.id, &outcome) {
             broken if broken.is_empty() => Ok(()),
@@ -269,13 +365,60 @@ Options:
         }
     }
 
+    /// Searches each case. A counterexample is a result, not a failure.
+    fn explore(cases: &[Case], options: &Options) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        let mut cells = Vec::new();
+        for &case in cases {
+            let search = match options.random {
+                None => Search::new(case, Strategy::Exhaustive)?.finish()?,
+                Some(runs) => {
+                    let mut search = Search::new(case, Strategy::Random { seed: 0 })?;
+                    search.advance(runs)?;
+                    search
+                }
+            };
+            let cell = Cell::of(&search);
+            if !options.json {
+                writeln!(
+                    out,
+                    "{:<19}{:<16}{}",
+                    cell.design,
+                    cell.fault,
+                    cell.verdict()
+                )?;
+                if let Some(found) = &cell.counterexample {
+                    writeln!(out, "{:>35}replay {}", "", found.token)?;
+                }
+            }
+            cells.push(cell);
+        }
+        if options.json {
+            writeln!(out, "{}", explore::to_json(&cells).pretty())?;
+        }
+        Ok(())
+    }
+
+    /// Runs one run of a search again. That it breaks an invariant is what it is there to show.
+    fn replay(token: &str, options: &Options) -> Result<(), Failure> {
+        let outcome = explore::replay(token)?;
+        let mut out = io::stdout().lock();
+        if options.json {
+            writeln!(out, "{}", report::evidence(token, &outcome).pretty())?;
+        } else {
+            print_evidence(&mut out, token, "a run of the search", &outcome)?;
+        }
+        Ok(())
+    }
+
     fn print_evidence(
         out: &mut impl Write,
-        scenario: &Scenario,
+        id: &str,
+        title: &str,
         outcome: &Outcome,
     ) -> io::Result<()> {
-        writeln!(out, "{}", report::line(scenario.id, outcome))?;
-        writeln!(out, "  {}", scenario.title)?;
+        writeln!(out, "{}", report::line(id, outcome))?;
+        writeln!(out, "  {title}")?;
         writeln!(out, "\nChecks")?;
         for check in &outcome.checks {
             let seen = check.seen.spaced();

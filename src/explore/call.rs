@@ -90,6 +90,10 @@ impl Call {
         call.observe(request.number() << 16 | place << 2 | copy);
         stage.asked(request.intention);
         let process = stage.workers[worker].process.clone();
+        stage.callers[request.caller].record(What::Message {
+            to: process.name(),
+            fate: Fate::Arrives,
+        });
         process.spawn(async move { call.handle().await });
     }
 
@@ -322,16 +326,12 @@ pub(super) async fn prune(stage: Rc<Stage>, worker: usize) {
     };
     stage.live.add(0);
     call.observe(4 << 32);
-    call.process().let_others_move().await;
-    let pruned = match call
+    let pruned = call
         .run("DELETE FROM requests WHERE response IS NOT NULL", &[])
-        .await
-    {
-        Ok(pruned) => pruned + stage.forget(),
-        Err(_) => 0,
-    };
+        .await;
+    let pruned = pruned.map_or(0, |pruned| pruned + stage.forget());
+    stage.befall(4 << 32 | pruned as u64);
     if pruned > 0 {
-        stage.befall(pruned as u64);
         stage.strike();
     }
 }

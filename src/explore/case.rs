@@ -99,8 +99,8 @@ pub const FAULTS: &[FaultClass] = &[
         "delivered late",
         [1, 2, 1],
     ),
-    class(Fault::Killed, "killed", "process killed", [2, 2, 1]),
-    class(Fault::PowerLost, "power_lost", "power lost", [2, 2, 1]),
+    class(Fault::Killed, "killed", "process killed", [1, 2, 2]),
+    class(Fault::PowerLost, "power_lost", "power lost", [1, 2, 1]),
     class(
         Fault::RecordPruned,
         "record_pruned",

@@ -49,15 +49,18 @@ impl Cell {
 
     /// The verdict in words.
     pub fn verdict(&self) -> String {
-        let schedules = self.schedules;
+        let schedules = match self.schedules {
+            1 => "1 schedule".to_owned(),
+            more => format!("{more} schedules"),
+        };
         match &self.counterexample {
             Some(found) => {
                 let breach = found.broken.iter().next().map_or("", Invariant::breach);
-                format!("{breach} in {} of {schedules} schedules", self.bad)
+                format!("{breach} in {} of {schedules}", self.bad)
             }
-            None if self.is_safe() => format!("safe in {schedules} schedules"),
-            None if self.limited => format!("nothing found in {schedules} schedules"),
-            None => format!("nothing shown in {schedules} schedules"),
+            None if self.is_safe() => format!("safe in {schedules}"),
+            None if self.limited => format!("nothing found in {schedules}"),
+            None => format!("nothing shown in {schedules}"),
         }
     }
 
@@ -98,4 +101,13 @@ pub fn matrix() -> Result<Vec<Cell>, ExploreError> {
         }
     }
     Ok(cells)
+}
+
+/// Cells as `results.json` records them: an object of designs, each an object of fault classes.
+pub fn to_json(cells: &[Cell]) -> Value {
+    let of = |design: &str| {
+        let cells = cells.iter().filter(|cell| cell.design == design);
+        Value::object(cells.map(|cell| (cell.fault, cell.to_json())))
+    };
+    Value::object(cells.iter().map(|cell| (cell.design, of(cell.design))))
 }

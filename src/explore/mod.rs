@@ -20,7 +20,7 @@ mod stage;
 pub use case::{Bounds, Case, CaseError, FAULTS, Fault, FaultClass};
 pub use design::{DESIGNS, Design, Key, Shape};
 pub use invariant::{Invariant, Invariants};
-pub use matrix::{Cell, matrix};
+pub use matrix::{Cell, matrix, to_json};
 pub use replay::replay;
 pub use search::{Counterexample, MAX_RUNS, MAX_STATES, Progress, Search, Strategy};
 

@@ -14,7 +14,7 @@ pub const MAX_RUNS: u64 = 20_000_000;
 pub const MAX_STATES: usize = 2_000_000;
 
 /// The most runs that the way to the shortest counterexample may take.
-const MAX_RUNS_SHORTEST: u64 = 200_000;
+const MAX_RUNS_SHORTEST: u64 = 20_000;
 
 /// How the paths are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -142,14 +142,15 @@ impl Worker {
         }
     }
 
-    /// Makes it ready for the next run: alive, connected, and in no transaction.
-    fn reopen(&self) -> rusqlite::Result<()> {
+    /// Connects it if it is not connected, which is what this tells.
+    fn reopen(&self) -> rusqlite::Result<bool> {
         self.revive();
-        if !self.is_open() {
+        let closed = !self.is_open();
+        if closed {
             self.connect()?;
             self.connection().execute_batch(SYNCHRONOUS)?;
         }
-        Ok(())
+        Ok(closed)
     }
 }
 
@@ -361,8 +362,13 @@ impl Stage {
             worker.memory.borrow_mut().clear();
         }
         self.world.restore(&self.image);
+        let mut reopened = false;
         for worker in self.workers.iter().chain([&self.auditor]) {
-            worker.reopen()?;
+            reopened |= worker.reopen()?;
+        }
+        if reopened {
+            // That belongs to no run.
+            self.world.restore(&self.image);
         }
         self.live.0.set(0);
         self.befallen.set(0);
@@ -554,7 +560,6 @@ impl Stage {
     }
 
     fn rows(&self) -> rusqlite::Result<Rows> {
-        self.auditor.revive();
         self.auditor.reopen()?;
         let connection = self.auditor.connection();
         let mut rows = Rows::default();
@@ -619,7 +624,8 @@ impl Stage {
             });
         }
         match sent {
-            Sent::RequestLost | Sent::Late => {
+            Sent::Late => (sent, None),
+            Sent::RequestLost => {
                 caller.record(What::Message {
                     to: self.workers[0].process.name(),
                     fate: Fate::Lost,
@@ -700,7 +706,9 @@ async fn call_and_retry(stage: Rc<Stage>, caller: usize) {
             attempt,
             changed: changes && attempt > 1,
         };
-        stage.callers[caller].let_others_move().await;
+        if attempt > 1 {
+            stage.callers[caller].let_others_move().await;
+        }
         let answer = stage.call(request, &mut late).await;
         let seen = match answer {
             None => 1 << 40,
