@@ -7,6 +7,8 @@
 //! What the text calls recorded must be what `results.json` records; everything else is an [`ArticleError`]
 //! that names the place.
 //!
+//! A comment `<!-- matrix -->` stands for the table of what the searches of every design said.
+//!
 //! A comment `<!-- answer -->` directly before a block quote folds the quote away behind a button, as the answer
 //! to the question above it.
 //!
@@ -18,6 +20,8 @@ use std::fmt;
 use std::ops::Range;
 
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+mod matrix;
 
 use crate::evidence::members;
 use crate::json::Value;
@@ -149,7 +153,7 @@ impl fmt::Display for ArticleError {
             ),
             Self::RawHtml { line, html } => write!(
                 f,
-                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->` and `<!-- answer -->` are allowed"
+                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->` and `<!-- answer -->` are allowed"
             ),
             Self::Marker { line, reason } | Self::Table { line, reason } => {
                 write!(f, "article.md, line {line}: {reason}")
@@ -466,6 +470,13 @@ impl<'a> Writer<'a> {
             .collect();
         if text.trim() == "<!-- answer -->" {
             self.answer = Some(line);
+            return Ok(());
+        }
+        if text.trim() == "<!-- matrix -->" {
+            self.flush();
+            let missing = |missing| ArticleError::Results { line, missing };
+            self.out
+                .push_str(&matrix::html(self.results).map_err(missing)?);
             return Ok(());
         }
         let marker = text

@@ -18,7 +18,9 @@ mod native {
     use std::process::ExitCode;
 
     use lexopt::prelude::*;
-    use tool_retries::explore::{self, Case, Cell, DESIGNS, ExploreError, FAULTS, Search, Strategy};
+    use tool_retries::explore::{
+        self, Case, Cell, DESIGNS, ExploreError, FAULTS, Search, Strategy,
+    };
     use tool_retries::json;
     use tool_retries::report;
     use tool_retries::scenario::{self, Check, Fixture, Outcome, Plot, Scenario, Table};
@@ -41,7 +43,8 @@ Usage:
 Options:
   --group NAME     run one group only
   --fixture FILE   the operation to run with; without it, the project's own fixture.json
-  --output FILE    write the record of the run to FILE, if every check held
+  --output FILE    write the record of the run to FILE, if every check held; without --group it
+                   holds what explore says too
   --design NAME    explore one design only
   --fault NAME     explore one class of faults only
   --callers N      explore with so many callers, 1 to 4
@@ -172,9 +175,15 @@ Options:
                 Long("output") => set(&mut options.output, parser.value()?.into(), "--output")?,
                 Long("design") => set(&mut options.design, parser.value()?.string()?, "--design")?,
                 Long("fault") => set(&mut options.fault, parser.value()?.string()?, "--fault")?,
-                Long("callers") => set(&mut options.callers, parser.value()?.parse()?, "--callers")?,
+                Long("callers") => {
+                    set(&mut options.callers, parser.value()?.parse()?, "--callers")?
+                }
                 Long("attempts") => {
-                    set(&mut options.attempts, parser.value()?.parse()?, "--attempts")?;
+                    set(
+                        &mut options.attempts,
+                        parser.value()?.parse()?,
+                        "--attempts",
+                    )?;
                 }
                 Long("faults") => set(&mut options.faults, parser.value()?.parse()?, "--faults")?,
                 Long("random") => set(&mut options.random, parser.value()?.parse()?, "--random")?,
@@ -227,7 +236,9 @@ Options:
                 Ok(Command::Replay(token.to_owned(), options))
             }
             ["replay"] => Err(Failure::Usage("replay wants a token".to_owned())),
-            ["list" | "show" | "explore" | "replay", ..] => Err(Failure::Usage("too many arguments".to_owned())),
+            ["list" | "show" | "explore" | "replay", ..] => {
+                Err(Failure::Usage("too many arguments".to_owned()))
+            }
             [word, ..] => Err(Failure::Usage(format!("unknown command {word:?}"))),
         }
     }
@@ -305,7 +316,11 @@ Options:
             return Err(Failure::Run(failed.join("\nerror: ")));
         }
         if let Some(path) = &options.output {
-            let text = report::report(&outcomes).pretty() + "\n";
+            let mut record = report::report(&outcomes);
+            if options.group.is_none() {
+                record = report::with_matrix(record, &explore::matrix()?);
+            }
+            let text = record.pretty() + "\n";
             replace_file(path, text.as_bytes())
                 .map_err(|error| at(path, format_args!("cannot be written: {error}")))?;
         }

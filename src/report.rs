@@ -1,5 +1,6 @@
 //! `results.json`: the record of an observed run.
 
+use crate::explore::{self, Cell};
 use crate::json::Value;
 use crate::scenario::{Check, Outcome, Table};
 use crate::sim::trace::Event;
@@ -9,7 +10,7 @@ pub const EXPERIMENT: &str = "local-sqlite-tool-retries-v1";
 
 /// The record of `outcomes`, scenario id and outcome each. Its pretty form is `results.json`.
 ///
-/// Everything but `runtime` is the same on every target.
+/// A whole record also has the searches, see [`with_matrix`]. Everything but `runtime` is the same on every target.
 pub fn report(outcomes: &[(&str, Outcome)]) -> Value {
     let passed = outcomes.iter().all(|(_, outcome)| outcome.passed());
     let scenarios = outcomes
@@ -45,6 +46,16 @@ pub fn merged(mut earlier: Value, later: Value) -> Value {
         }
     }
     earlier
+}
+
+/// The record with what the searches of every design said.
+pub fn with_matrix(report: Value, cells: &[Cell]) -> Value {
+    let mut members = match report {
+        Value::Object(members) => members,
+        other => return other,
+    };
+    members.insert("matrix".to_owned(), explore::to_json(cells));
+    Value::Object(members)
 }
 
 /// What names this machine's build; the one part in which two targets differ.

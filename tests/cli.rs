@@ -79,6 +79,7 @@ fn writes_the_record_over_an_older_one() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let written = json::parse(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(less_runtime(&written), less_runtime(&recorded()));
+    assert_eq!(written.get("matrix"), recorded().get("matrix"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "leftovers");
 }
 
@@ -86,14 +87,18 @@ fn writes_the_record_over_an_older_one() {
 fn what_cannot_be_written_is_named_and_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let output = run(&["--output", &at("missing/results.json")]);
+    let output = run(&["--group", "lab", "--output", &at("missing/results.json")]);
     fails_with(&output, 1, "missing/results.json: cannot be written");
     assert!(
         !text(&output.stdout).contains("PASS"),
         "it says PASS and fails"
     );
 
-    fails_with(&run(&["--output", &at("")]), 1, "cannot be written");
+    fails_with(
+        &run(&["--group", "lab", "--output", &at("")]),
+        1,
+        "cannot be written",
+    );
 
     let file = at("results.json");
     fs::write(&file, "precious").unwrap();
@@ -101,7 +106,7 @@ fn what_cannot_be_written_is_named_and_nothing_is_lost() {
     permissions.set_readonly(true);
     fs::set_permissions(&file, permissions).unwrap();
     fails_with(
-        &run(&["--output", &file]),
+        &run(&["--group", "lab", "--output", &file]),
         1,
         "results.json: cannot be written",
     );
@@ -115,7 +120,11 @@ fn the_record_is_replaced_as_a_whole() {
     let (file, held) = (folder.path().join("file"), folder.path().join("held"));
     fs::write(&file, "older").unwrap();
     fs::hard_link(&file, &held).unwrap();
-    assert!(run(&["--output", file.to_str().unwrap()]).status.success());
+    assert!(
+        run(&["--group", "lab", "--output", file.to_str().unwrap()])
+            .status
+            .success()
+    );
     assert_eq!(fs::read_to_string(&held).unwrap(), "older");
     assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
 }
@@ -128,7 +137,11 @@ fn follows_a_link_to_the_record() {
     let (file, link) = (folder.path().join("file"), folder.path().join("link"));
     fs::write(&file, "older").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    assert!(run(&["--output", link.to_str().unwrap()]).status.success());
+    assert!(
+        run(&["--group", "lab", "--output", link.to_str().unwrap()])
+            .status
+            .success()
+    );
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
 }

@@ -30,50 +30,57 @@ impl Invariant {
         Self::RetryAnswered,
     ];
 
-    /// Name, claim, what is wrong where it is broken, and what must have happened for it to be
-    /// worth anything where it holds.
-    const fn words(self) -> [&'static str; 4] {
+    /// Name, claim, what is wrong where it is broken, the same for a narrow column, and what must
+    /// have happened for it to be worth anything where it holds.
+    const fn words(self) -> [&'static str; 5] {
         match self {
             Self::OneEffect => [
                 "one_effect",
                 "one intention has at most one ticket",
                 "two tickets for one intention",
+                "two tickets",
                 "the tool was asked twice for one intention",
             ],
             Self::SameTicket => [
                 "same_ticket",
                 "every success names the one ticket of its payload",
                 "a success names another ticket than the one asked for",
+                "wrong ticket",
                 "two successes named one ticket",
             ],
             Self::RefusalWritesNothing => [
                 "refusal_writes_nothing",
                 "a conflict or failure writes nothing",
                 "a call failed and left a ticket",
+                "failed, yet wrote",
                 "a call was refused",
             ],
             Self::RecordWithEffect => [
                 "record_with_effect",
                 "no record without ticket, no ticket without record",
                 "a ticket without record, or a record without ticket",
+                "half written",
                 "a record and its ticket were left",
             ],
             Self::TwoEffects => [
                 "two_effects",
                 "two intentions have two tickets",
                 "one ticket for two intentions",
+                "one ticket for two",
                 "two intentions had a success each",
             ],
             Self::NobodyWaits => [
                 "nobody_waits",
                 "nobody waits for ever",
                 "callers wait for each other until the limit is over",
+                "deadlock",
                 "somebody waited for a lock and got it",
             ],
             Self::RetryAnswered => [
                 "retry_answered",
                 "after the last fault a retry gets an answer",
                 "no retry gets an answer",
+                "no answer",
                 "a retry after a fault or refusal got an answer",
             ],
         }
@@ -94,9 +101,19 @@ impl Invariant {
         self.words()[2]
     }
 
+    /// The same for a narrow column.
+    pub fn short_breach(self) -> &'static str {
+        self.words()[3]
+    }
+
     /// What must have happened for the claim to be worth anything.
     pub fn did_happen(self) -> &'static str {
-        self.words()[3]
+        self.words()[4]
+    }
+
+    /// The invariant of this name.
+    pub fn find(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.id() == id)
     }
 }
 

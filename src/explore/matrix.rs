@@ -20,12 +20,12 @@ pub struct Cell {
     pub broken: Vec<Invariant>,
     /// The shortest counterexample.
     pub counterexample: Option<Counterexample>,
-    /// A limit ended the search: what it did not come to is not claimed.
+    /// Not all was tried: the search is random, came to a limit, or is not over.
     pub limited: bool,
 }
 
 impl Cell {
-    /// What a search that is done says.
+    /// What a search says, as far as it has come.
     pub fn of(search: &Search) -> Self {
         let progress = search.progress();
         let all = Invariant::ALL.into_iter();
@@ -38,7 +38,7 @@ impl Cell {
             shown: all.filter(|one| one.is_shown_by(search)).collect(),
             broken: progress.broken.iter().collect(),
             counterexample: search.counterexample().cloned(),
-            limited: progress.limited,
+            limited: progress.limited || !progress.done,
         }
     }
 

@@ -1,0 +1,258 @@
+//! The search: sound pruning, shortest counterexamples, tokens that replay, and green that is not empty.
+#![cfg(not(target_family = "wasm"))]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::recorded;
+use tool_retries::explore::{
+    Bounds, Case, Cell, DESIGNS, FAULTS, Invariant, Progress, Search, Strategy, matrix, replay,
+    to_json,
+};
+use tool_retries::key::OperationKey;
+use tool_retries::sim::World;
+use tool_retries::sim::trace::{Trace, What};
+use tool_retries::tool::tickets::TicketDesk;
+
+fn case(design: &str, fault: &str) -> Case {
+    Case::find(design, fault).unwrap()
+}
+
+fn bounds([callers, attempts, faults]: [u8; 3]) -> Bounds {
+    Bounds {
+        callers,
+        attempts,
+        faults,
+    }
+}
+
+fn search(case: Case, strategy: Strategy) -> Search {
+    Search::new(case, strategy).unwrap().finish().unwrap()
+}
+
+/// What pruning must not change.
+fn result(search: &Search) -> (u64, u64, BTreeSet<Invariant>, Option<&str>) {
+    let Progress {
+        schedules,
+        bad,
+        broken,
+        ..
+    } = search.progress();
+    let token = search.counterexample().map(|found| found.token.as_str());
+    (schedules, bad, broken.iter().collect(), token)
+}
+
+/// The pruned search counts the schedules that it does not run, and finds what the unpruned one
+/// finds: as many schedules, as many bad ones, and the same shortest counterexample.
+#[test]
+fn pruning_changes_nothing_but_the_number_of_runs() {
+    let mut cases: Vec<Case> = Vec::new();
+    for design in DESIGNS {
+        for class in FAULTS {
+            let usual = case(design.id, class.id);
+            let one_attempt = [usual.bounds.callers, 1, usual.bounds.faults];
+            cases.push(usual.within(bounds(one_attempt)).unwrap_or(usual));
+        }
+    }
+    cases.extend(["immediate", "effect_then_record"].map(|design| case(design, "response_lost")));
+    cases.push(case("claim", "delivered_twice"));
+    let (mut runs, mut runs_unpruned) = (0, 0);
+    for case in cases {
+        let pruned = search(case, Strategy::Exhaustive);
+        if pruned.progress().schedules > 1_000 {
+            continue;
+        }
+        let unpruned = search(case, Strategy::Unpruned);
+        assert_eq!(result(&pruned), result(&unpruned), "{case:?}");
+        runs += pruned.progress().runs;
+        runs_unpruned += unpruned.progress().runs;
+    }
+    assert!(runs * 2 < runs_unpruned, "{runs} of {runs_unpruned}");
+}
+
+#[test]
+fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
+    let cells = matrix().unwrap();
+    let json = to_json(&cells);
+    assert!(
+        recorded().get("matrix") == Some(&json),
+        "if the change is meant: cargo run -q -- --output results.json"
+    );
+    assert_eq!(cells.len(), DESIGNS.len() * FAULTS.len());
+    // Each cell is safe or has a counterexample, and each design breaks somewhere: the three right
+    // ones only where their records are pruned.
+    for cell in &cells {
+        let at = format!("{} {}", cell.design, cell.fault);
+        assert!(!cell.limited, "{at}");
+        assert_eq!(cell.is_safe(), cell.counterexample.is_none(), "{at}");
+        assert_eq!(cell.bad > 0, cell.counterexample.is_some(), "{at}");
+        if ["claim", "unique", "immediate"].contains(&cell.design) {
+            assert_eq!(cell.is_safe(), cell.fault != "record_pruned", "{at}");
+        }
+    }
+    for design in DESIGNS {
+        let mut own = cells.iter().filter(|cell| cell.design == design.id);
+        assert!(own.any(|cell| !cell.is_safe()), "{}", design.id);
+    }
+    // Each invariant breaks somewhere and is shown somewhere.
+    for invariant in Invariant::ALL {
+        let shown = cells.iter().any(|cell| cell.shown.contains(&invariant));
+        assert!(shown, "{invariant:?} is never shown");
+    }
+    for invariant in [
+        Invariant::OneEffect,
+        Invariant::SameTicket,
+        Invariant::RefusalWritesNothing,
+        Invariant::RecordWithEffect,
+        Invariant::TwoEffects,
+        Invariant::NobodyWaits,
+    ] {
+        let broken = cells.iter().any(|cell| cell.broken.contains(&invariant));
+        assert!(broken, "{invariant:?} never breaks");
+    }
+    // Every token replays what its cell says, watched, and again to the byte.
+    for cell in &cells {
+        let Some(found) = &cell.counterexample else {
+            continue;
+        };
+        let outcome = replay(&found.token).unwrap();
+        let failed: Vec<&str> = outcome
+            .checks
+            .iter()
+            .filter(|check| !check.holds())
+            .map(|check| check.claim.as_str())
+            .collect();
+        let claims: Vec<&str> = found.broken.iter().map(Invariant::claim).collect();
+        assert_eq!(failed, claims, "{}", found.token);
+        assert_eq!(
+            replay(&found.token).unwrap().trace.canonical(),
+            outcome.trace.canonical()
+        );
+    }
+}
+
+/// In every class that has a fault, it strikes.
+#[test]
+fn the_fault_strikes() {
+    for class in FAULTS.iter().filter(|class| class.bounds.faults > 0) {
+        let found = search(case("immediate", class.id), Strategy::Exhaustive);
+        assert!(found.progress().struck > 0, "{}", class.id);
+    }
+}
+
+/// Where a search that runs every schedule finds nothing shorter, nothing shorter is shown.
+#[test]
+fn the_fair_schedule_is_the_shortest_where_it_breaks_something() {
+    for (design, fault, token) in [
+        ("no_key", "none", "no_key.none.220.-"),
+        ("no_key", "response_lost", "no_key.response_lost.121.1"),
+        ("deferred", "none", "deferred.none.220.-"),
+    ] {
+        let found = search(case(design, fault), Strategy::Exhaustive);
+        assert_eq!(found.counterexample().unwrap().token, token);
+    }
+}
+
+/// Advanced in slices of any size, a search comes to the same.
+#[test]
+fn slices_change_nothing() {
+    let case = case("effect_then_record", "response_lost");
+    let whole = search(case, Strategy::Exhaustive);
+    for slice in [1, 7] {
+        let mut sliced = Search::new(case, Strategy::Exhaustive).unwrap();
+        let mut slices = 0;
+        while !sliced.advance(slice).unwrap().done {
+            slices += 1;
+        }
+        assert!(slices > 1);
+        assert_eq!(sliced.progress(), whole.progress());
+        assert_eq!(sliced.counterexample(), whole.counterexample());
+    }
+}
+
+/// Random schedules find what is there, replay, and depend on nothing but their seed.
+#[test]
+fn random_schedules_find_it_too() {
+    let case = case("effect_then_record", "killed")
+        .within(bounds([3, 2, 1]))
+        .unwrap();
+    let found = [1, 1, 2].map(|seed| {
+        let mut search = Search::new(case, Strategy::Random { seed }).unwrap();
+        let progress = search.advance(300).unwrap();
+        assert!(progress.bad > 0 && progress.struck > 0 && !progress.done);
+        let cell = Cell::of(&search);
+        assert!(!cell.is_safe());
+        assert!(
+            !replay(&cell.counterexample.unwrap().token)
+                .unwrap()
+                .passed()
+        );
+        progress
+    });
+    assert_eq!(found[0], found[1]);
+    assert_ne!(found[0], found[2]);
+    let mut search = Search::new(
+        self::case("immediate", "none"),
+        Strategy::Random { seed: 0 },
+    )
+    .unwrap();
+    search.advance(10).unwrap();
+    let cell = Cell::of(&search);
+    assert!(!cell.is_safe(), "{}", cell.verdict());
+}
+
+fn statements(trace: &Trace, who: &str) -> Vec<String> {
+    let statements = trace.events.iter().filter(|event| *event.who == *who);
+    statements
+        .filter_map(|event| match &event.what {
+            // The keys and payloads are others.
+            What::Sql(sql) => Some(sql.split('\'').step_by(2).collect()),
+            What::Reached(point) => Some(point.to_string()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The immediate design is the lab's tool: the same statements and points, first call and replay.
+#[test]
+fn the_immediate_design_is_the_labs_tool() {
+    let world = World::new();
+    let process = world.start("agent");
+    let desk = TicketDesk::new(process.connect("tickets.db").unwrap(), process.clone()).unwrap();
+    desk.create_tables().unwrap();
+    let setting_up = statements(&world.trace(), "agent").len();
+    let key = OperationKey::new("k").unwrap();
+    let payload = tool_retries::json::parse("{}").unwrap();
+    for _ in 0..2 {
+        let answer = world.run(&process, desk.create_ticket(&payload, Some(&key)));
+        assert!(answer.unwrap().unwrap().is_ok());
+    }
+    let lab = statements(&world.trace(), "agent").split_off(setting_up);
+    // The response of the first call is lost once the tool is done: the retry is a replay.
+    let trace = replay("immediate.response_lost.121.11111")
+        .unwrap_or_else(|error| panic!("{error}"))
+        .trace;
+    let mut design = statements(&trace, "worker 1");
+    design.extend(statements(&trace, "worker 2"));
+    assert_eq!(design, lab);
+}
+
+#[test]
+fn nonsense_replays_nothing() {
+    for (token, part) in [
+        ("", "form"),
+        ("immediate.none.220", "form"),
+        ("immediate.none.2200.-", "form"),
+        ("immediate.none.220.!", "form"),
+        ("nonsense.none.220.-", "no design"),
+        ("immediate.nonsense.220.-", "no fault"),
+        ("immediate.none.520.-", "callers"),
+        ("immediate.none.221.-", "faults"),
+        ("immediate.none.220.z", "another run"),
+        ("immediate.request_lost.121.0000000000000001", "another run"),
+    ] {
+        let error = replay(token).unwrap_err().to_string();
+        assert!(error.contains(part), "{token:?}: {error}");
+    }
+}
