@@ -257,6 +257,25 @@ fn nonsense_on_the_command_line_is_one_line() {
         ),
         (&["list", "--json"], "--json does not go"),
         (&["nonsense"], "unknown command \"nonsense\""),
+        (
+            &["explore", "--design", "nonsense"],
+            "no design \"nonsense\"; there is no_key, ",
+        ),
+        (
+            &["explore", "--fault", "nonsense"],
+            "no fault \"nonsense\"; there is none, ",
+        ),
+        (
+            &["explore", "--fault", "none", "--callers", "5"],
+            "callers: expected a number from 1 to 4",
+        ),
+        (&["explore", "--callers", "many"], "many"),
+        (&["explore", "--group", "lab"], "--group does not go"),
+        (&["explore", "nonsense"], "too many arguments"),
+        (&["replay"], "replay wants a token"),
+        (&["replay", "nonsense"], "DESIGN.FAULT.BOUNDS.CHOICES"),
+        (&["replay", "immediate.none.220.z"], "another run"),
+        (&["list", "--design", "immediate"], "--design does not go"),
         (&["--json"], "--json does not go"),
     ] {
         fails_with(&run(arguments), 2, part);
@@ -312,4 +331,60 @@ fn a_closed_pipe_is_quiet() {
     let output = Command::new("bash").args(["-c", &script]).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     assert!(output.status.success());
+}
+
+#[test]
+fn explore_says_what_breaks_and_replay_shows_it() {
+    let output = run(&["explore", "--design", "no_key", "--fault", "response_lost"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        text(&output.stdout)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+        "no_key response_lost two tickets for one intention in 423 of 424 schedules replay no_key.response_lost.121.1"
+    );
+    let output = run(&["replay", "no_key.response_lost.121.1"]);
+    assert_eq!(output.status.code(), Some(0));
+    for part in [
+        "FAILS  one intention has at most one ticket: expected \"holds\", saw \"two tickets for one intention\"",
+        "caller 1        sees an error: timeout: no answer arrived",
+        "BEGIN IMMEDIATE",
+    ] {
+        assert!(text(&output.stdout).contains(part), "lacks {part:?}");
+    }
+    let output = run(&["replay", "no_key.response_lost.121.1", "--json"]);
+    let shown = json::parse(text(&output.stdout)).unwrap();
+    assert_eq!(
+        shown.get("passed").and_then(json::Value::as_bool),
+        Some(false)
+    );
+    let output = run(&[
+        "explore",
+        "--design",
+        "immediate",
+        "--fault",
+        "none",
+        "--json",
+    ]);
+    let found = json::parse(text(&output.stdout)).unwrap();
+    let cell = |matrix: &json::Value| matrix.get("immediate")?.get("none").cloned();
+    let recorded = recorded();
+    assert_eq!(cell(&found), cell(recorded.get("matrix").unwrap()));
+    assert!(cell(&found).is_some());
+}
+
+#[test]
+fn more_callers_and_random_schedules_are_asked_for() {
+    let explore = |more: &[&str]| {
+        let output = run(&[
+            &["explore", "--design", "immediate", "--fault", "none"],
+            more,
+        ]
+        .concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    assert!(explore(&["--callers", "3", "--attempts", "1"]).contains("safe in "));
+    assert!(explore(&["--random", "20"]).contains("nothing found in 20 schedules"));
 }

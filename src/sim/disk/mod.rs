@@ -498,3 +498,63 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATABASE: &str = "tickets.db";
+
+    /// What a connection with a warm cache and a prepared statement reads, after the disk was
+    /// restored with `restore` and another connection wrote another row.
+    fn read_after(restore: impl Fn(&Disk, &Image)) -> String {
+        let disk = Disk::new(Rc::new(Recorder::new(false)));
+        let connect = |name: &str| {
+            let process = disk.start_process(Rc::from(name), false);
+            disk.connect(process, DATABASE).unwrap()
+        };
+        let (one, other) = (connect("one"), connect("other"));
+        one.execute_batch("CREATE TABLE rows(text)").unwrap();
+        let image = disk.image();
+        let mut select = one.prepare("SELECT text FROM rows").unwrap();
+        let mut read = || select.query_row([], |row| row.get::<_, String>(0));
+        restore(&disk, &image);
+        one.execute_batch("INSERT INTO rows VALUES ('of the first run')")
+            .unwrap();
+        assert_eq!(read().unwrap(), "of the first run");
+        restore(&disk, &image);
+        other
+            .execute_batch("INSERT INTO rows VALUES ('of the second run')")
+            .unwrap();
+        read().unwrap()
+    }
+
+    /// Restored with a change counter that a connection has seen, its cache answers from another
+    /// run's pages.
+    #[test]
+    fn a_restored_disk_is_never_taken_for_an_older_one() {
+        let seen_before = |disk: &Disk, image: &Image| disk.0.borrow_mut().restore_with(image, 7);
+        assert_eq!(read_after(seen_before), "of the first run");
+        assert_eq!(read_after(Disk::restore), "of the second run");
+    }
+
+    /// The schema's cookie is that of the image in every run, and a prepared statement stays good.
+    #[test]
+    fn a_statement_prepared_once_reads_every_restored_disk() {
+        let disk = Disk::new(Rc::new(Recorder::new(false)));
+        let process = disk.start_process(Rc::from("one"), false);
+        let connection = disk.connect(process, DATABASE).unwrap();
+        connection.execute_batch("CREATE TABLE rows(text)").unwrap();
+        let image = disk.image();
+        let mut insert = connection.prepare("INSERT INTO rows VALUES (?1)").unwrap();
+        let mut count = connection.prepare("SELECT count(*) FROM rows").unwrap();
+        for run in 0..300 {
+            disk.restore(&image);
+            for rows in 0..run % 3 {
+                let counted: i64 = count.query_row([], |row| row.get(0)).unwrap();
+                assert_eq!(counted, rows, "run {run}");
+                insert.execute([run]).unwrap();
+            }
+        }
+    }
+}
