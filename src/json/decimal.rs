@@ -163,8 +163,10 @@ pub(super) fn shortest(float: f64) -> (Vec<u8>, i32) {
     // At a power of two the next smaller float is only half as far away.
     let near = fraction == 0 && bits >> 52 > 1;
 
-    // At least one below the exponent that is wanted, by log10(2) = 0.30103, and three below at most.
-    let mut exponent = (point + significand.ilog2() as i32) * 30_103 / 100_000 - 1;
+    // The exponent after that of the first digit, or one less: log10(2) is 0.30103, and no power of two that a float has
+    // lies so near below a power of ten that its other digits would matter.
+    let first_bit = point + significand.ilog2() as i32;
+    let mut exponent = (first_bit * 30_103).div_euclid(100_000) + 1;
 
     // The float is rest / unit × 10^exponent. What lies less than gap above rest, or as much below it (half as much where
     // the next smaller float is near), reads back as the same.
@@ -199,14 +201,17 @@ pub(super) fn shortest(float: f64) -> (Vec<u8>, i32) {
             rest.subtract(&unit);
             digit += 1;
         }
-        let twice = rest.plus(&rest);
-        let low = within(if near { &twice } else { &rest }.cmp(&gap));
+        let low = if near {
+            within(rest.plus(&rest).cmp(&gap))
+        } else {
+            within(rest.cmp(&gap))
+        };
         let high = within(unit.cmp(&rest.plus(&gap)));
         if !low && !high {
             digits.push(digit);
             continue;
         }
-        let up = match twice.cmp(&unit) {
+        let up = match rest.plus(&rest).cmp(&unit) {
             _ if !low => true,
             _ if !high => false,
             Ordering::Equal => digit % 2 == 1,
@@ -252,7 +257,10 @@ impl Whole {
         let mut sum = longer.clone();
         let mut carry = 0;
         for (at, limb) in sum.0.iter_mut().enumerate() {
-            carry += u64::from(*limb) + shorter.0.get(at).map_or(0, |limb| u64::from(*limb));
+            carry += u64::from(*limb);
+            if at < shorter.0.len() {
+                carry += u64::from(shorter.0[at]);
+            }
             *limb = carry as u32;
             carry >>= 32;
         }

@@ -29,14 +29,15 @@
 //! | floats print as CPython's `repr` prints them | `float.__repr__` |
 
 mod decimal;
+mod members;
 mod parse;
 mod print;
 
+pub use members::Members;
 pub use parse::{
     MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TEXT_BYTES, ParseError, ParseErrorKind, parse, parse_bytes,
 };
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A JSON value.
@@ -62,8 +63,8 @@ pub enum Value {
     String(String),
     /// An array.
     Array(Vec<Value>),
-    /// An object. The map orders names by their UTF-8 bytes, which is the order of code points.
-    Object(BTreeMap<String, Value>),
+    /// An object.
+    Object(Members),
 }
 
 /// An integer of any size, kept as canonical decimal text: no leading zero, no `+`, no `-0`.
@@ -89,10 +90,9 @@ impl Value {
         Self::object_of(&mut pairs)
     }
 
-    // Apart, so that it is compiled once and not for every kind of list. One by one: collecting would bring the
-    // standard library's sort into the wasm module, 20 KB of it.
+    // Apart, so that it is compiled once and not for every kind of list.
     fn object_of(pairs: &mut dyn Iterator<Item = (String, Value)>) -> Value {
-        let mut members = BTreeMap::new();
+        let mut members = Members::default();
         for (name, value) in pairs {
             members.insert(name, value);
         }
@@ -150,7 +150,7 @@ impl Value {
     }
 
     /// The members of the object; `None` for any other kind of value.
-    pub fn as_object(&self) -> Option<&BTreeMap<String, Value>> {
+    pub fn as_object(&self) -> Option<&Members> {
         match self {
             Value::Object(members) => Some(members),
             _ => None,

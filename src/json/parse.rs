@@ -2,8 +2,7 @@
 
 use super::decimal::nearest;
 use super::print::push_string;
-use super::{Finite, Integer, Value};
-use std::collections::BTreeMap;
+use super::{Finite, Integer, Members, Value};
 use std::fmt;
 
 /// The longest text that is read, 1 MiB: far above any payload, and small enough that a hostile one costs little.
@@ -394,9 +393,32 @@ impl Parser<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Value, ParseError> {
         self.open(depth)?;
-        let mut members = BTreeMap::new();
+        let mut read = Vec::new();
+        let end = self.members(depth, &mut read);
+        // Sorted once: a search for each name would take a tree, or time that grows with the square of their number. Of
+        // two faults the first in the text is reported, and what ended the reading lies behind every name.
+        read.sort_unstable_by(|(name, at, _), (other, place, _)| (name, at).cmp(&(other, place)));
+        let repeated = read.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        if let Some(at) = repeated.map(|pair| pair[1].1).min()
+            && let Some((name, _, _)) = read.iter().find(|(_, place, _)| *place == at)
+        {
+            let name = name.clone();
+            return Err(self.error_at(at, ParseErrorKind::DuplicateName { name }));
+        }
+        end?;
+        let members = read.into_iter().map(|(name, _, value)| (name, value));
+        Ok(Value::Object(Members::from_sorted(members.collect())))
+    }
+
+    /// Reads members to the end of their object, each as its name, the place of the name and its value, which is `null`
+    /// until it is read.
+    fn members(
+        &mut self,
+        depth: usize,
+        read: &mut Vec<(String, usize, Value)>,
+    ) -> Result<(), ParseError> {
         if self.take(b'}') {
-            return Ok(Value::Object(members));
+            return Ok(());
         }
         loop {
             if self.peek() != Some(b'"') {
@@ -404,19 +426,19 @@ impl Parser<'_> {
             }
             let name_at = self.at;
             let name = self.string()?;
-            // Before the value, so that of two faults the first in the text is reported.
-            if members.contains_key(&name) {
-                return Err(self.error_at(name_at, ParseErrorKind::DuplicateName { name }));
-            }
+            read.push((name, name_at, Value::Null));
             self.skip_space();
             if !self.take(b':') {
                 return Err(self.unexpected("`:`"));
             }
             self.skip_space();
-            members.insert(name, self.value(depth + 1)?);
+            let value = self.value(depth + 1)?;
+            if let Some((_, _, null)) = read.last_mut() {
+                *null = value;
+            }
             self.skip_space();
             if self.take(b'}') {
-                return Ok(Value::Object(members));
+                return Ok(());
             }
             if !self.take(b',') {
                 return Err(self.unexpected("`,` or `}`"));

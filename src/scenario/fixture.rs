@@ -1,14 +1,13 @@
-use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::json::{self, ParseError, Value};
+use crate::json::{self, Members, ParseError, Value};
 use crate::key::{KeyError, OperationKey};
 
 /// What the scenarios are fed: one accepted operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fixture {
     operation_key: OperationKey,
-    payload: BTreeMap<String, Value>,
+    payload: Members,
 }
 
 /// Text that is no fixture.
@@ -101,7 +100,7 @@ impl Fixture {
                 "another value than urgent, which the changed payload has",
             ));
         }
-        if let Some(name) = members.into_keys().next() {
+        if let Some(name) = members.into_iter().next().map(|(name, _)| name) {
             return Err(FixtureError::Unknown { name });
         }
         Ok(Self {

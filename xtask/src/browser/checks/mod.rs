@@ -124,7 +124,7 @@ fn without_runtime(text: &str) -> Result<String> {
 
 /// The reports of all tables as one, without `runtime`. Beside scenarios and digests they must agree.
 fn joined(reports: &[String]) -> Result<String> {
-    let mut whole: Option<BTreeMap<String, strict::Value>> = None;
+    let mut whole: Option<strict::Members> = None;
     for report in reports {
         let strict::Value::Object(fields) = parse(&without_runtime(report)?)? else {
             bail!("expected an object, seen {report}");
@@ -135,7 +135,11 @@ fn joined(reports: &[String]) -> Result<String> {
         };
         for (name, value) in fields {
             match (whole.get_mut(&name), value) {
-                (Some(strict::Value::Object(all)), strict::Value::Object(more)) => all.extend(more),
+                (Some(strict::Value::Object(all)), strict::Value::Object(more)) => {
+                    for (name, value) in more {
+                        all.insert(name, value);
+                    }
+                }
                 (Some(known), value) if *known == value => {}
                 (_, value) => bail!("{name} differs between two tables: {}", value.pretty()),
             }
