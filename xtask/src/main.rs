@@ -176,7 +176,17 @@ fn run(job: Job) -> Result<bool> {
 }
 
 fn main() -> ExitCode {
-    let job = match parse(std::env::args_os().skip(1)) {
+    let args = std::env::args_os().skip(1);
+    if std::env::var_os(wasm::LINKS).is_some() {
+        return match wasm::link(args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let job = match parse(args) {
         Ok(job) => job,
         Err(error) => {
             eprintln!("xtask: {error}; `cargo xtask help` lists the commands");

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
-use walrus::Module;
 use wasm_bindgen_cli_support::Bindgen;
 
 use crate::tools::{self, CTools, WASM, say};
@@ -120,6 +119,11 @@ fn compile(c: &CTools) -> Result<PathBuf> {
         small
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_ENCODED_RUSTFLAGS", rustflags)
+            .env(LINKS, "1")
+            .env(
+                "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER",
+                env::current_exe()?,
+            )
             .args(BUILD)
             .arg("-Zbuild-std=std,panic_abort")
             .arg("-Zbuild-std-features=optimize_for_size")
@@ -133,6 +137,38 @@ fn compile(c: &CTools) -> Result<PathBuf> {
         }
     }
     build(cargo(c)?.args(BUILD))
+}
+
+/// In the environment of a build whose linker this program is.
+pub const LINKS: &str = "TOOL_RETRIES_XTASK_LINKS";
+
+/// Links like `rust-lld`, but exports none of the names by which Rust and SQLite's C find each other.
+///
+/// rustc exports every `no_mangle` function, and with it what nobody calls: sqlite-wasm-rs's own file system, clock and
+/// random numbers, 9 KB of the gzipped module. It has no option against that.
+pub fn link(args: impl Iterator<Item = OsString>) -> Result<()> {
+    // rustc puts the folder of its own linker on the path.
+    tools::run(Command::new("rust-lld").args(less_internal(args)))
+}
+
+fn less_internal(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let internal = |name: &str| {
+        ["sqlite3", "rust_sqlite_wasm_", "tool_retries_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+            || ["gmtime", "strftime"].contains(&name)
+    };
+    let mut kept = Vec::new();
+    let mut args = args.peekable();
+    while let Some(arg) = args.next() {
+        let exported = args.peek().and_then(|name| name.to_str());
+        if arg == "--export" && exported.is_some_and(internal) {
+            args.next();
+        } else {
+            kept.push(arg);
+        }
+    }
+    kept
 }
 
 const BUILD: [&str; 10] = [
@@ -206,7 +242,7 @@ fn locked_version<'a>(lock: &'a str, package: &str) -> Result<&'a str> {
 fn bind(module: &Path) -> Result<Engine> {
     let dir = tempfile::tempdir()?;
     Bindgen::new()
-        .input_module("engine", linked(module)?)
+        .input_path(module)
         .out_name("engine")
         .web(true)?
         .typescript(false)
@@ -229,26 +265,6 @@ fn bind(module: &Path) -> Result<Engine> {
         js: fs::read(dir.path().join("engine.js"))?,
         wasm: fs::read(dir.path().join("engine_bg.wasm"))?,
     })
-}
-
-/// The module without the names by which Rust and SQLite's C found each other. rustc exports them all, which would keep
-/// functions that nobody calls, and what those import.
-fn linked(module: &Path) -> Result<Module> {
-    let mut module = Module::from_file(module).context("cargo built no WebAssembly module")?;
-    let internal: Vec<_> = module
-        .exports
-        .iter()
-        .filter(|export| {
-            ["sqlite3", "rust_sqlite_wasm_", "tool_retries_"]
-                .iter()
-                .any(|prefix| export.name.starts_with(prefix))
-        })
-        .map(|export| export.id())
-        .collect();
-    for export in internal {
-        module.exports.delete(export);
-    }
-    Ok(module)
 }
 
 /// Makes the module smaller with wasm-opt; without Node or npm it stays as it is.
@@ -335,6 +351,19 @@ mod tests {
     #[test]
     fn bindings_match_the_lock_file() {
         check_bindgen_version(include_str!("../../Cargo.lock")).unwrap();
+    }
+
+    #[test]
+    fn only_internal_names_lose_their_export() {
+        let less = |words: &str| {
+            let args = words.split(' ').map(OsString::from);
+            less_internal(args).join(" ".as_ref())
+        };
+        assert_eq!(
+            less("-flavor wasm --export start --export sqlite3_os_init -o sqlite3 --export gmtime"),
+            "-flavor wasm --export start -o sqlite3"
+        );
+        assert_eq!(less("--export"), "--export");
     }
 
     #[test]
