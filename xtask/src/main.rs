@@ -28,10 +28,11 @@ site [--module FILE] [--base-url URL]
                         URL the address of the folder where the site will be published
 serve [--port N] [--prefix PATH] [--wasm-type TYPE]
                         build the site and serve it on loopback
-test [--browsers LIST]  run every test: native, size limits, Lighthouse, browsers; LIST is all (as
-                        without it) or of chromium,firefox,webkit
+test [--browsers LIST]  run every test: native, size limits, Lighthouse, browsers; LIST is all, as
+                        without it, or names of chromium,firefox,webkit
 browsers [LIST] [--only PART]
-                        run the browsers' checks alone on dist/ as it stands, those with PART in their name
+                        make the browsers' checks alone, those with PART in their name, on dist/ as it
+                        stands
 lighthouse              build the site and measure it with Lighthouse, five times
 size                    build the site and compare its sizes with their limits
 lint                    formatting, and clippy for the native target and wasm32

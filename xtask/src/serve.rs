@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use tiny_http::{Header, Method, Request, Response};
@@ -62,6 +63,9 @@ pub struct Served {
     /// The content type of the answer.
     pub content_type: String,
 }
+
+/// How long a stopped server may take to be gone.
+const CLOSED: Duration = Duration::from_secs(3);
 
 /// A listener on loopback: on that port, or without one on 8000, or if that is taken on any.
 pub fn listen(port: Option<u16>) -> Result<TcpListener> {
@@ -139,9 +143,16 @@ impl Server {
 
     /// Takes no more connections from now on.
     pub fn stop(&self) {
-        if let Some(running) = self.running().take() {
-            running.http.unblock();
-            let _ = running.thread.join();
+        let Some(Running { http, thread }) = self.running().take() else {
+            return;
+        };
+        http.unblock();
+        let _ = thread.join();
+        drop(http);
+        // The library closes its socket from a thread of its own, a moment later.
+        let asked = Instant::now();
+        while TcpStream::connect(self.address).is_ok() && asked.elapsed() < CLOSED {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -316,7 +327,6 @@ fn content_type(name: &str, options: &Options) -> String {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::TcpStream;
 
     /// Sends a request target as it stands, which a proper client would tidy up first.
     fn get(server: &Server, target: &str) -> String {

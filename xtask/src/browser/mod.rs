@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::serve;
@@ -61,6 +61,7 @@ pub fn test(tally: &mut Tally, browsers: &[Browser], part: &str) -> Result<()> {
                 run += 1;
                 tally.report(&name, one(&driver, check, &expected).await);
             }
+            ensure!(run > 0, "no check has `{part}` in its name");
             println!(
                 "{run} checks in {}, {:.0} s",
                 browser.name(),

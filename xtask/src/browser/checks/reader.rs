@@ -71,7 +71,7 @@ async fn keys_work_every_kind_of_control(page: &Page, expected: &Expected) -> Re
     page.load_with_engine().await?;
     for (id, key) in [(expected.any(), Key::Enter), (expected.other(), Key::Space)] {
         let button = format!("button.run[data-run='{id}']");
-        page.key_on(&button, key.clone()).await?;
+        page.key_on(&button, key).await?;
         let row = page.answered(id).await?;
         ensure!(row.agrees(), "expected {id} run by a key, seen {row:?}");
         ensure!(
