@@ -1,10 +1,12 @@
 //! What must hold in every browser.
 
+mod along;
 mod axe;
 mod failures;
 mod permalinks;
 mod reader;
 mod results;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,6 +50,8 @@ use check;
 pub fn all() -> impl Iterator<Item = &'static Check> {
     [
         results::ALL,
+        steps::ALL,
+        along::ALL,
         reader::ALL,
         permalinks::ALL,
         failures::ALL,
