@@ -23,6 +23,13 @@ pub enum TraceAt<'a> {
 pub fn html(outcome: &Outcome, trace_at: TraceAt<'_>) -> String {
     let mut out = String::new();
     push_checks(&mut out, &outcome.checks);
+    // Where there is a curve, it is the point.
+    for plot in &outcome.plots {
+        out.push_str("<p class=\"part\">");
+        push_text(&mut out, &plot.title);
+        out.push_str("</p>\n");
+        out.push_str(&diagram::bars(plot));
+    }
     if let Some(svg) = diagram::sequence(&outcome.trace) {
         // It may be wider than the page, and then it is scrolled, with the keyboard too.
         out.push_str("<p class=\"part\">What happened</p>\n<div class=\"diagram\" tabindex=\"0\" role=\"group\" aria-label=\"Sequence diagram\">");
@@ -34,12 +41,6 @@ pub fn html(outcome: &Outcome, trace_at: TraceAt<'_>) -> String {
     }
     for table in &outcome.tables {
         push_table(&mut out, table);
-    }
-    for plot in &outcome.plots {
-        out.push_str("<p class=\"part\">");
-        push_text(&mut out, &plot.title);
-        out.push_str("</p>\n");
-        out.push_str(&diagram::bars(plot));
     }
     push_trace(&mut out, &outcome.trace, trace_at);
     out.push_str("<dl class=\"digests\">\n");
