@@ -381,7 +381,7 @@ fn once(
         (claims, leased_until_ms) = (row.get(2)?, row.get(3)?);
     }
     let record = Record {
-        same_payload: row.get_ref(0)?.as_str()? == payload,
+        same_payload: row.get_ref(0)?.as_str() == Ok(payload),
         response: ticket_in(row.get_ref(1)?),
         claims,
         leased_until_ms,

@@ -16,6 +16,7 @@ mod path;
 mod replay;
 mod search;
 mod stage;
+mod states;
 
 pub use case::{Bounds, Case, CaseError, FAULTS, Fault, FaultClass};
 pub use design::{DESIGNS, Design, Key, Shape};

@@ -1,9 +1,9 @@
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::case::Case;
 use super::path::Path;
 use super::stage::{End, Stage};
+use super::states::{Count, States};
 use super::{ExploreError, Invariant, Invariants};
 use crate::sim::Chooser;
 
@@ -61,7 +61,7 @@ pub struct Search {
     progress: Progress,
     phase: Phase,
     /// How each state that was gone on from came out.
-    states: BTreeMap<u64, Count>,
+    states: States,
     /// Of each choice of the path, what is known so far.
     nodes: Vec<Node>,
     counterexample: Option<Counterexample>,
@@ -75,19 +75,6 @@ enum Phase {
         departures: usize,
         runs_left: u64,
     },
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    schedules: u64,
-    bad: u64,
-}
-
-impl Count {
-    fn add(&mut self, other: Self) {
-        self.schedules = self.schedules.saturating_add(other.schedules);
-        self.bad = self.bad.saturating_add(other.bad);
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,7 +110,7 @@ impl Search {
             strategy,
             progress: Progress::default(),
             phase: Phase::Searching,
-            states: BTreeMap::new(),
+            states: States::default(),
             nodes: Vec::new(),
             counterexample: None,
         })
@@ -260,7 +247,7 @@ impl Search {
     }
 
     fn begin_shortening(&mut self) {
-        self.states.clear();
+        self.states = States::default();
         self.nodes.clear();
         self.progress.done = self.counterexample.is_none();
         self.phase = Phase::Shortening {
@@ -302,7 +289,7 @@ pub(super) struct Mover<'a> {
 }
 
 struct Pruning<'a> {
-    states: &'a BTreeMap<u64, Count>,
+    states: &'a States,
     nodes: &'a mut Vec<Node>,
 }
 
@@ -322,7 +309,7 @@ impl Chooser for Mover<'_> {
             && self.stage.path().is_at_end()
         {
             let state = self.stage.state();
-            if let Some(&count) = states.get(&state) {
+            if let Some(count) = states.get(state) {
                 self.stopped = Some(count);
                 return usize::MAX;
             }

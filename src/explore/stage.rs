@@ -1,7 +1,5 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -233,6 +231,8 @@ pub(super) struct Stage {
     given: RefCell<Vec<Given>>,
     /// How often the tool was asked for each intention.
     asked: Cell<[u32; 2]>,
+    /// How many callers will not call again by themselves.
+    returned: Cell<usize>,
     /// A bit for each caller that has its answer.
     answered: Cell<u8>,
     broken: Cell<Invariants>,
@@ -298,6 +298,7 @@ impl Stage {
             befallen: Cell::default(),
             given: RefCell::default(),
             asked: Cell::default(),
+            returned: Cell::default(),
             answered: Cell::default(),
             broken: Cell::default(),
             marks: Cell::default(),
@@ -315,20 +316,18 @@ impl Stage {
     /// Restores the machine and runs the path, whose moves `chooser` may cut short.
     pub(super) fn run(self: &Rc<Self>, chooser: &mut dyn Chooser) -> Result<End, ExploreError> {
         self.restore()?;
-        let callers = (0..self.callers.len()).map(|index| {
-            let work: Work = Box::pin(call_and_retry(Rc::clone(self), index));
-            (self.callers[index].clone(), work)
-        });
-        let mut work: Vec<(Process, Work)> = callers.collect();
+        for (index, caller) in self.callers.iter().enumerate() {
+            caller.spawn(call_and_retry(Rc::clone(self), index));
+        }
         if self.case.class.fault == Fault::RecordPruned {
             let last = self.workers.len() - 1;
             self.workers[last].is_busy.set(true);
-            let process = self.workers[last].process.clone();
-            work.push((process, Box::pin(prune(Rc::clone(self), last))));
+            let pruner = &self.workers[last].process;
+            pruner.spawn(prune(Rc::clone(self), last));
         }
-        let complete = match self.world.run_together(work, chooser) {
-            Ok(ends) => {
-                if ends[..self.callers.len()].contains(&None) {
+        let complete = match self.world.run_spawned(chooser) {
+            Ok(()) => {
+                if self.returned.get() < self.callers.len() {
                     self.break_invariant(Invariant::NobodyWaits);
                 }
                 true
@@ -374,6 +373,7 @@ impl Stage {
         self.befallen.set(0);
         self.given.borrow_mut().clear();
         self.asked.set([0; 2]);
+        self.returned.set(0);
         self.answered.set(0);
         self.risk.struck.set(false);
         self.broken.set(Invariants::default());
@@ -566,7 +566,7 @@ impl Stage {
         let mut statement = connection.prepare_cached("SELECT id, payload FROM tickets")?;
         let mut found = statement.query([])?;
         while let Some(row) = found.next()? {
-            let changed = row.get_ref(1)?.as_str()? == CHANGED_PAYLOAD;
+            let changed = row.get_ref(1)?.as_str() == Ok(CHANGED_PAYLOAD);
             rows.tickets.push((row.get(0)?, changed));
         }
         let mut statement = connection.prepare_cached("SELECT response FROM requests")?;
@@ -584,10 +584,8 @@ impl Stage {
         for caller in 0..self.callers.len() {
             if self.answered.get() & 1 << caller == 0 {
                 settled = true;
-                let work: Work = Box::pin(call_at_last(Rc::clone(self), caller));
-                let process = self.callers[caller].clone();
-                let moves = &mut Script::default();
-                self.world.run_together(vec![(process, work)], moves)?;
+                self.callers[caller].spawn(call_at_last(Rc::clone(self), caller));
+                self.world.run_spawned(&mut Script::default())?;
                 if self.answered.get() & 1 << caller == 0 {
                     self.break_invariant(Invariant::RetryAnswered);
                 }
@@ -689,8 +687,6 @@ impl Stage {
     }
 }
 
-type Work = Pin<Box<dyn Future<Output = ()>>>;
-
 /// A caller: calls, and calls again while it has no answer, as often as the bounds say.
 async fn call_and_retry(stage: Rc<Stage>, caller: usize) {
     let changes = stage.case.class.fault == Fault::ChangedPayload;
@@ -734,6 +730,7 @@ async fn call_and_retry(stage: Rc<Stage>, caller: usize) {
     if let Some(earlier) = late {
         Call::deliver(&stage, earlier, 2, None);
     }
+    stage.returned.set(stage.returned.get() + 1);
 }
 
 /// A caller without an answer, when all faults are over.
@@ -756,6 +753,10 @@ async fn call_at_last(stage: Rc<Stage>, caller: usize) {
 /// The ticket that a recorded response names.
 pub(super) fn ticket_in(response: ValueRef<'_>) -> Option<i64> {
     let text = response.as_str().ok()?;
-    let number = text.strip_prefix("{\"ticket_id\":")?.strip_suffix('}')?;
-    number.parse().ok()
+    let digits = text.strip_prefix("{\"ticket_id\":")?.strip_suffix('}')?;
+    // Not str::parse, which nothing else in the module needs for this type.
+    digits.bytes().try_fold(0, |number, digit| {
+        let digit = i64::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?);
+        Some(number * 10 + digit)
+    })
 }

@@ -294,6 +294,16 @@ impl World {
         Ok(results.into_iter().map(RefCell::into_inner).collect())
     }
 
+    /// Runs what was spawned, and what that spawns, until each is done or dead or waits for what
+    /// never comes.
+    ///
+    /// # Errors
+    ///
+    /// Any [`WorldError`].
+    pub fn run_spawned(&self, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
+        self.drive(Vec::new(), chooser)
+    }
+
     /// Lets one task after the other move until none can.
     fn drive(&self, mut tasks: Vec<Task<'_>>, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
         let clock = &self.0.recorder.clock;
