@@ -19,7 +19,7 @@ mod native {
 
     use lexopt::prelude::*;
     use tool_retries::explore::{
-        self, Case, Cell, DESIGNS, ExploreError, FAULTS, Search, Strategy,
+        self, Bounds, Case, Cell, DESIGNS, ExploreError, FAULTS, Search, Strategy,
     };
     use tool_retries::json;
     use tool_retries::report;
@@ -265,12 +265,19 @@ Options:
         for design in designs {
             for fault in &faults {
                 let usual = Case::find(design, fault)?;
-                let mut bounds = usual.bounds;
-                bounds.callers = options.callers.unwrap_or(bounds.callers);
-                bounds.attempts = options.attempts.unwrap_or(bounds.attempts);
-                bounds.faults = options.faults.unwrap_or(bounds.faults);
-                cases.push(match usual.within(bounds) {
-                    Err(_) if options.fault.is_none() => usual,
+                let asked = Bounds {
+                    callers: options.callers.unwrap_or(usual.bounds.callers),
+                    attempts: options.attempts.unwrap_or(usual.bounds.attempts),
+                    faults: options.faults.unwrap_or(usual.bounds.faults),
+                };
+                let without_faults = Bounds {
+                    faults: usual.bounds.faults,
+                    ..asked
+                };
+                cases.push(match usual.within(asked) {
+                    Err(_) if options.fault.is_none() => {
+                        usual.within(without_faults).unwrap_or(usual)
+                    }
                     asked => asked?,
                 });
             }
