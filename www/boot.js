@@ -10,6 +10,10 @@ function say(text) {
   status.textContent = text;
 }
 
+// Not by `:empty`: WebKit does not restyle what depends on it when the text comes.
+const said = ({ target }) => target.parentElement.toggleAttribute("data-said", target.textContent !== "");
+new MutationObserver(([change]) => said(change)).observe(document.getElementById("status"), { childList: true });
+
 /** The row of the scenario that the address names, if it names one. */
 function named() {
   const row = document.getElementById(location.hash.slice(1));

@@ -222,10 +222,11 @@ impl Page {
             .find(Locator::Css(selector))
             .await
             .with_context(|| format!("the page has no {selector}"))?;
-        ensure!(
-            button.is_displayed().await?,
-            "expected {selector} displayed, seen it hidden"
-        );
+        // What appears gradually is not displayed at first.
+        self.wait(&format!("{selector} is displayed"), async || {
+            Ok(button.is_displayed().await?.then_some(()))
+        })
+        .await?;
         // At once and to the middle: a page that scrolls smoothly is still moving when the driver clicks.
         let scroll = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })";
         let argument = serde_json::to_value(&button)?;
