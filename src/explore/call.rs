@@ -2,12 +2,11 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use rusqlite::types::ToSql;
 use rusqlite::{Connection, ErrorCode};
 
 use super::Invariant;
 use super::case::Fault;
-use super::stage::{Answer, LEASE, Request, Stage, ticket_in};
+use super::stage::{Answer, LEASE, Request, Stage, response, ticket_in};
 use crate::sim::trace::{Fate, What};
 use crate::sim::{Host, Point, Process};
 use crate::tool::LOCK_WAIT_LIMIT;
@@ -21,6 +20,19 @@ pub(super) enum Refusal {
     InProgress,
     /// SQLite refused.
     Failed,
+}
+
+/// What a statement is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Parameter {
+    /// The call's key.
+    Key,
+    /// Its payload, in canonical form.
+    Payload,
+    /// The answer that names this ticket, as the lab's tool records it.
+    Response(i64),
+    /// A number.
+    Number(i64),
 }
 
 /// A replay record.
@@ -161,10 +173,6 @@ impl Call {
         self.request.payload()
     }
 
-    pub(super) fn response(&self, ticket: i64) -> String {
-        format!("{{\"ticket_id\":{ticket}}}")
-    }
-
     pub(super) fn now_ms(&self) -> i64 {
         let now = self.stage.now_ms();
         self.observe(now as u64);
@@ -186,11 +194,8 @@ impl Call {
     }
 
     pub(super) async fn open_ticket(&self) -> Result<i64, Refusal> {
-        self.run(
-            "INSERT INTO tickets(payload) VALUES (?1)",
-            &[&self.payload()],
-        )
-        .await?;
+        let sql = "INSERT INTO tickets(payload) VALUES (?1)";
+        self.run(sql, &[Parameter::Payload]).await?;
         self.opened.set(true);
         let ticket = self.connection().last_insert_rowid();
         self.observe(ticket as u64);
@@ -223,7 +228,7 @@ impl Call {
     pub(super) async fn run(
         &self,
         sql: &'static str,
-        parameters: &[&dyn ToSql],
+        parameters: &[Parameter],
     ) -> Result<usize, Refusal> {
         Ok(self.perform(sql, parameters).await?.0)
     }
@@ -232,22 +237,62 @@ impl Call {
     pub(super) async fn find(
         &self,
         sql: &'static str,
-        parameters: &[&dyn ToSql],
+        parameters: &[Parameter],
     ) -> Result<Option<Record>, Refusal> {
         Ok(self.perform(sql, parameters).await?.1)
+    }
+
+    /// Runs a statement once: how many rows it changed, or the record that it found.
+    fn once(
+        &self,
+        sql: &'static str,
+        parameters: &[Parameter],
+    ) -> rusqlite::Result<(usize, Option<Record>)> {
+        let connection = self.connection();
+        let mut statement = connection.prepare_cached(sql)?;
+        for (index, parameter) in parameters.iter().enumerate() {
+            let place = index + 1;
+            match *parameter {
+                Parameter::Key => statement.raw_bind_parameter(place, self.key())?,
+                Parameter::Payload => statement.raw_bind_parameter(place, self.payload())?,
+                Parameter::Number(number) => statement.raw_bind_parameter(place, number)?,
+                Parameter::Response(ticket) => {
+                    statement.raw_bind_parameter(place, response(ticket))?;
+                }
+            }
+        }
+        let columns = statement.column_count();
+        if columns == 0 {
+            return Ok((statement.raw_execute()?, None));
+        }
+        let mut rows = statement.raw_query();
+        let Some(row) = rows.next()? else {
+            return Ok((0, None));
+        };
+        let (mut claims, mut leased_until_ms) = (0, 0);
+        if columns > 2 {
+            (claims, leased_until_ms) = (row.get(2)?, row.get(3)?);
+        }
+        let record = Record {
+            same_payload: row.get_ref(0)?.as_str() == Ok(self.payload()),
+            response: ticket_in(row.get_ref(1)?),
+            claims,
+            leased_until_ms,
+        };
+        Ok((1, Some(record)))
     }
 
     async fn perform(
         &self,
         sql: &'static str,
-        parameters: &[&dyn ToSql],
+        parameters: &[Parameter],
     ) -> Result<(usize, Option<Record>), Refusal> {
         let process = self.process();
         let deadline = process.now() + LOCK_WAIT_LIMIT;
         let mut waited = false;
         loop {
             let operations = self.stage.disk_operations();
-            let result = once(&self.connection(), sql, parameters, self.payload());
+            let result = self.once(sql, parameters);
             if self.stage.disk_operations() != operations {
                 self.stage.befall(self.history.get());
             }
@@ -359,34 +404,6 @@ impl Sent {
             _ => None,
         }
     }
-}
-
-fn once(
-    connection: &Connection,
-    sql: &str,
-    parameters: &[&dyn ToSql],
-    payload: &str,
-) -> rusqlite::Result<(usize, Option<Record>)> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let columns = statement.column_count();
-    if columns == 0 {
-        return Ok((statement.execute(parameters)?, None));
-    }
-    let mut rows = statement.query(parameters)?;
-    let Some(row) = rows.next()? else {
-        return Ok((0, None));
-    };
-    let (mut claims, mut leased_until_ms) = (0, 0);
-    if columns > 2 {
-        (claims, leased_until_ms) = (row.get(2)?, row.get(3)?);
-    }
-    let record = Record {
-        same_payload: row.get_ref(0)?.as_str() == Ok(payload),
-        response: ticket_in(row.get_ref(1)?),
-        claims,
-        leased_until_ms,
-    };
-    Ok((1, Some(record)))
 }
 
 /// Two numbers mixed into one (the finalizer of SplitMix64).

@@ -669,7 +669,7 @@ impl Stage {
         if self.world.is_watched() {
             caller.record(match answer {
                 Some(Answer::Success(ticket)) => What::Answered {
-                    answer: format!("{{\"ticket_id\":{ticket}}}"),
+                    answer: response(ticket),
                 },
                 other => What::Failed {
                     error: match other {
@@ -748,6 +748,11 @@ async fn call_at_last(stage: Rc<Stage>, caller: usize) {
             return;
         }
     }
+}
+
+/// The response that names a ticket, as the lab's tool records it.
+pub(super) fn response(ticket: i64) -> String {
+    format!("{{\"ticket_id\":{ticket}}}")
 }
 
 /// The ticket that a recorded response names.

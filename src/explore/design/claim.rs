@@ -1,3 +1,4 @@
+use super::super::call::Parameter::{Key, Number, Payload, Response};
 use super::super::call::{Call, Refusal};
 use crate::tool::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, BEFORE_RECORD};
 
@@ -10,13 +11,12 @@ CREATE TABLE requests(key TEXT PRIMARY KEY, payload TEXT NOT NULL, response TEXT
 /// Claims the key in a transaction of its own. The second transaction makes the effect and answers
 /// only while the claim is still this call's: whoever took it over counts it up.
 pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
-    let key = call.key();
     call.reach(BEFORE_BEGIN).await;
     call.run("BEGIN IMMEDIATE", &[]).await?;
     let found = call
         .find(
             "SELECT payload, response, claims, leased_until_ms FROM requests WHERE key = ?1",
-            &[&key],
+            &[Key],
         )
         .await?;
     let claims = match found {
@@ -33,7 +33,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
             }
             call.run(
                 "UPDATE requests SET claims = claims + 1, leased_until_ms = ?2 WHERE key = ?1",
-                &[&key, &call.leased_until_ms()],
+                &[Key, Number(call.leased_until_ms())],
             )
             .await?;
             record.claims + 1
@@ -41,7 +41,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
         None => {
             call.run(
                 "INSERT INTO requests(key, payload, claims, leased_until_ms) VALUES (?1, ?2, 1, ?3)",
-                &[&key, &call.payload(), &call.leased_until_ms()],
+                &[Key, Payload, Number(call.leased_until_ms())],
             )
             .await?;
             1
@@ -56,7 +56,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
     let mine = call
         .run(
             "UPDATE requests SET response = ?3 WHERE key = ?1 AND claims = ?2 AND response IS NULL",
-            &[&key, &claims, &call.response(ticket)],
+            &[Key, Number(claims), Response(ticket)],
         )
         .await?;
     if mine == 0 {

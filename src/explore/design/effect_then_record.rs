@@ -1,3 +1,4 @@
+use super::super::call::Parameter::{Key, Payload, Response};
 use super::super::call::{Call, Refusal};
 use crate::tool::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, BEFORE_RECORD};
 
@@ -6,11 +7,10 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
     call.reach(BEFORE_BEGIN).await;
     call.run("BEGIN IMMEDIATE", &[]).await?;
     call.reach(AFTER_BEGIN).await;
-    let key = call.key();
     let recorded = call
         .find(
             "SELECT payload, response FROM requests WHERE key = ?1",
-            &[&key],
+            &[Key],
         )
         .await?;
     if let Some(record) = recorded {
@@ -26,7 +26,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
     call.run("BEGIN IMMEDIATE", &[]).await?;
     call.run(
         "INSERT INTO requests(key, payload, response) VALUES (?1, ?2, ?3)",
-        &[&key, &call.payload(), &call.response(ticket)],
+        &[Key, Payload, Response(ticket)],
     )
     .await?;
     call.run("COMMIT", &[]).await?;

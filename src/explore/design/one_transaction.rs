@@ -1,3 +1,4 @@
+use super::super::call::Parameter::{Key, Payload, Response};
 use super::super::call::{Call, Refusal};
 use crate::tool::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT};
 
@@ -12,10 +13,10 @@ pub(super) async fn serve(call: &Call, begin: &'static str) -> Result<i64, Refus
     call.reach(AFTER_BEGIN).await;
     let recorded = match call.key() {
         None => None,
-        Some(key) => {
+        Some(_) => {
             call.find(
                 "SELECT payload, response FROM requests WHERE key = ?1",
-                &[&key],
+                &[Key],
             )
             .await?
         }
@@ -25,10 +26,10 @@ pub(super) async fn serve(call: &Call, begin: &'static str) -> Result<i64, Refus
         None => {
             let ticket = call.open_ticket().await?;
             call.reach(BEFORE_COMMIT).await;
-            if let Some(key) = call.key() {
+            if call.key().is_some() {
                 call.run(
                     "INSERT INTO requests(key, payload, response) VALUES (?1, ?2, ?3)",
-                    &[&key, &call.payload(), &call.response(ticket)],
+                    &[Key, Payload, Response(ticket)],
                 )
                 .await?;
             }

@@ -1,3 +1,4 @@
+use super::super::call::Parameter::{Key, Payload, Response};
 use super::super::call::{Call, Refusal};
 use crate::tool::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT};
 
@@ -9,13 +10,12 @@ CREATE TABLE requests(key TEXT PRIMARY KEY, payload TEXT NOT NULL, response TEXT
 /// The first statement is a write, so the deferred transaction has the write lock before it reads
 /// anything, and the key's uniqueness tells who is first.
 pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
-    let key = call.key();
     call.reach(BEFORE_BEGIN).await;
     call.run("BEGIN", &[]).await?;
     let first = call
         .run(
             "INSERT OR IGNORE INTO requests(key, payload) VALUES (?1, ?2)",
-            &[&key, &call.payload()],
+            &[Key, Payload],
         )
         .await?;
     call.reach(AFTER_BEGIN).await;
@@ -24,7 +24,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
         call.reach(BEFORE_COMMIT).await;
         call.run(
             "UPDATE requests SET response = ?2 WHERE key = ?1",
-            &[&key, &call.response(ticket)],
+            &[Key, Response(ticket)],
         )
         .await?;
         ticket
@@ -32,7 +32,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
         let found = call
             .find(
                 "SELECT payload, response FROM requests WHERE key = ?1",
-                &[&key],
+                &[Key],
             )
             .await?;
         found.ok_or(Refusal::Failed)?.answer(call)?
