@@ -404,13 +404,14 @@ Options:
             if !options.json {
                 writeln!(
                     out,
-                    "{:<19}{:<16}{}",
+                    "{:<19}{:<16}{:<32}{}",
                     cell.design,
                     cell.fault,
+                    cell.bounds.to_string(),
                     cell.verdict()
                 )?;
                 if let Some(found) = &cell.counterexample {
-                    writeln!(out, "{:>35}replay {}", "", found.token)?;
+                    writeln!(out, "{:>67}replay {}", "", found.token)?;
                 }
             }
             cells.push(cell);

@@ -342,7 +342,7 @@ fn explore_says_what_breaks_and_replay_shows_it() {
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" "),
-        "no_key response_lost two tickets for one intention in 423 of 424 schedules replay no_key.response_lost.121.1"
+        "no_key response_lost 1 caller, 2 attempts, 1 fault two tickets for one intention in 423 of 424 schedules replay no_key.response_lost.121.1"
     );
     let output = run(&["replay", "no_key.response_lost.121.1"]);
     assert_eq!(output.status.code(), Some(0));

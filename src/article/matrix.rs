@@ -15,12 +15,13 @@ pub(super) fn html(results: &Value) -> Result<String, String> {
          <th scope=\"col\" role=\"columnheader\">Design</th>",
     );
     for class in FAULTS {
-        let head = [
+        out.extend([
             "<th scope=\"col\" role=\"columnheader\">",
             class.title,
-            "</th>",
-        ];
-        out.extend(head);
+            " <span class=\"bounds\">",
+            &class.bounds.to_string(),
+            "</span></th>",
+        ]);
     }
     out.push_str("</tr></thead>\n<tbody role=\"rowgroup\">\n");
     for design in DESIGNS {

@@ -53,6 +53,23 @@ pub struct Bounds {
     pub faults: u8,
 }
 
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (number, one, more)) in [
+            (self.callers, "caller", "callers"),
+            (self.attempts, "attempt", "attempts"),
+            (self.faults, "fault", "faults"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            write!(f, "{number} {}", if number == 1 { one } else { more })?;
+        }
+        Ok(())
+    }
+}
+
 const fn class(
     fault: Fault,
     id: &'static str,

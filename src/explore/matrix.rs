@@ -1,4 +1,6 @@
-use super::{Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search, Strategy};
+use super::{
+    Bounds, Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search, Strategy,
+};
 use crate::json::Value;
 
 /// What a finished search says of one design under one class of faults.
@@ -8,6 +10,8 @@ pub struct Cell {
     pub design: &'static str,
     /// The fault class's name.
     pub fault: &'static str,
+    /// What the search kept to.
+    pub bounds: Bounds,
     /// Schedules, with every place of a fault.
     pub schedules: u64,
     /// How many of them break an invariant.
@@ -32,6 +36,7 @@ impl Cell {
         Self {
             design: search.case().design.id,
             fault: search.case().class.id,
+            bounds: search.case().bounds,
             schedules: progress.schedules,
             bad: progress.bad,
             runs: progress.runs,
@@ -73,6 +78,7 @@ impl Cell {
         let token = self.counterexample.as_ref();
         Value::object([
             ("verdict", Value::from(self.verdict())),
+            ("bounds", Value::from(self.bounds.to_string())),
             ("safe", Value::from(self.is_safe())),
             ("schedules", Value::from(self.schedules)),
             ("bad", Value::from(self.bad)),
