@@ -23,7 +23,7 @@ pub(super) const TOOL: &str = "issue_refund";
 pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
-    let answer = shop.retried(|_| None)?;
+    let answer = shop.retried(&|_| None)?;
     shop.check_answer("the retry gets a second refund", "R2", &answer);
     shop.check_rows("two refunds of one order, no replay record", 2, 0)?;
     shop.checks.check(
@@ -41,7 +41,7 @@ pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outco
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
     let key = the_key();
-    let answer = shop.retried(|_| Some(key.clone()))?;
+    let answer = shop.retried(&|_| Some(key.clone()))?;
     shop.check_answer("the retry gets the first refund", "R1", &answer);
     shop.check_rows("one refund, one replay record", 1, 1)?;
     shop.checks.check(
@@ -59,7 +59,7 @@ pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outco
 pub(super) fn refund_key_per_attempt(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
-    let answer = shop.retried(|attempt| {
+    let answer = shop.retried(&|attempt| {
         let attempt = format!("{RUN} attempt {attempt}");
         Some(published_action_key(&attempt, TOOL, &order().to_json()))
     })?;
@@ -92,7 +92,7 @@ fn crash_before_the_record(
     let mut shop = Shop::open(world, recording)?;
     world.strike(SERVICE, BEFORE_RECORD, 1, Strike::Kill);
     let key = the_key();
-    let answer = shop.retried(|_| Some(key.clone()))?;
+    let answer = shop.retried(&|_| Some(key.clone()))?;
     shop.check_answer(
         "the retry finds no record and gets a new refund",
         &format!("R{refunds}"),
@@ -240,7 +240,7 @@ impl<'a> Shop<'a> {
     /// Up to three attempts, one second each, with `key` for the attempt of each number.
     fn retried(
         &mut self,
-        key: impl Fn(u32) -> Option<OperationKey>,
+        key: &dyn Fn(u32) -> Option<OperationKey>,
     ) -> Result<Result<Value, String>, RunError> {
         let agent = self.agent();
         let policy = Policy {

@@ -76,7 +76,7 @@ pub(super) fn retry_only_retryable(world: &World, _: &Fixture) -> Result<Outcome
         (Fails::Status(422), 1),
         (Fails::Validation, 1),
     ] {
-        let seen = run.retried(&policy(), |_| Err(failure))?.attempts;
+        let seen = run.retried(&policy(), &|_| Err(failure))?.attempts;
         run.checks
             .check(format!("attempts after {failure}"), expected, seen);
         attempts.push((failure.to_string(), Value::from(seen)));
@@ -205,7 +205,7 @@ pub(super) fn retry_after_over_cap(world: &World, _: &Fixture) -> Result<Outcome
     let busy = Fails::Busy {
         retry_after: "3600",
     };
-    let done = run.retried(&policy(), |_| Err(busy))?;
+    let done = run.retried(&policy(), &|_| Err(busy))?;
     let asked = match &done.result {
         Err(GaveUp::AskedToWaitTooLong { asked, .. }) => Value::from(asked.as_secs()),
         _ => Value::Null,
@@ -240,7 +240,7 @@ fn asked_to_wait(
     let busy = Fails::Busy {
         retry_after: header,
     };
-    let done = run.retried(&policy(), |attempt| match attempt {
+    let done = run.retried(&policy(), &|attempt| match attempt {
         1 => Err(busy),
         _ => Ok(()),
     })?;
@@ -269,7 +269,7 @@ fn asked_to_wait(
 /// Three attempts and no more, whatever time is left.
 pub(super) fn attempts_capped(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut run = Run::open(world);
-    let done = run.retried(&policy(), |_| Err(Fails::Status(503)))?;
+    let done = run.retried(&policy(), &|_| Err(Fails::Status(503)))?;
     let error = done.error();
     run.checks
         .check("three attempts were made", 3, done.attempts);
@@ -289,7 +289,7 @@ pub(super) fn total_time_capped(world: &World, _: &Fixture) -> Result<Outcome, R
         total_time: Duration::from_secs(2),
         ..policy()
     };
-    let done = run.retried(&policy, |attempt| {
+    let done = run.retried(&policy, &|attempt| {
         Err(Fails::Status(if attempt < 5 { 503 } else { 502 }))
     })?;
     let error = done.error();
@@ -410,7 +410,7 @@ pub(super) fn jitter_spreads_load(world: &World, _: &Fixture) -> Result<Outcome,
 fn stampede(
     world: &World,
     jitter: Jitter,
-    is_right: impl Fn(u64) -> bool,
+    is_right: fn(u64) -> bool,
     claim: &str,
 ) -> Result<Outcome, RunError> {
     let mut run = Run::open(world);
@@ -512,7 +512,7 @@ impl<'a> Run<'a> {
     fn retried(
         &self,
         policy: &Policy,
-        call: impl Fn(u32) -> Result<(), Fails>,
+        call: &dyn Fn(u32) -> Result<(), Fails>,
     ) -> Result<Done, RunError> {
         let client = &self.client;
         let (mut attempts, mut slept_ms) = (0, 0);
