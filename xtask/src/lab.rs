@@ -36,7 +36,7 @@ const FILES: [&str; 8] = [
 ];
 
 /// The folders that it holds whole.
-const FOLDERS: [&str; 4] = ["src", "tests", "www", "xtask"];
+const FOLDERS: [&str; 5] = ["benches", "src", "tests", "www", "xtask"];
 
 /// The archive. The same sources give the same bytes.
 pub fn archive() -> Result<Vec<u8>> {
