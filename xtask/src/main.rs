@@ -14,6 +14,7 @@ mod budget;
 mod lab;
 mod lighthouse;
 mod lint;
+mod order;
 mod serve;
 mod site;
 mod test;

@@ -1,0 +1,137 @@
+//! The order of the module's functions. gzip looks back 32 KB and no further, so functions that are alike are smaller
+//! side by side.
+
+use std::collections::VecDeque;
+
+use anyhow::Result;
+use wasm_encoder::{Encode, NameMap, NameSection, Section};
+use wasmparser::{Parser, Payload, TypeRef};
+
+/// How far back functions count as near, in bytes: somewhat less than gzip's window.
+const NEAR: usize = 30_000;
+
+/// How many bytes in a row two functions must share to be alike in them.
+const RUN: usize = 6;
+
+/// Runs that more functions share than this tell nothing apart.
+const MOST_SHARERS: usize = 50;
+
+/// Added to a function's length where alikeness is counted by the byte, so that the shortest do not come first.
+const HEAD_START: usize = 30;
+
+/// The module with a name for each function: the number of its place in the order that gzips small. wasm-opt can sort
+/// functions by their names.
+pub fn name_by_place(wasm: &[u8]) -> Result<Vec<u8>> {
+    let mut imported = 0;
+    let mut bodies = Vec::new();
+    for payload in Parser::new(0).parse_all(wasm) {
+        match payload? {
+            Payload::ImportSection(imports) => {
+                for import in imports.into_imports() {
+                    if let TypeRef::Func(_) | TypeRef::FuncExact(_) = import?.ty {
+                        imported += 1;
+                    }
+                }
+            }
+            Payload::CodeSectionEntry(body) => bodies.push(&wasm[body.range()]),
+            _ => {}
+        }
+    }
+    let mut places = vec![0; bodies.len()];
+    for (place, body) in order(&bodies).into_iter().enumerate() {
+        places[body] = place;
+    }
+    let mut functions = NameMap::new();
+    for (index, place) in (imported..).zip(places) {
+        functions.append(index, &format!("{place:06}"));
+    }
+    let mut names = NameSection::new();
+    names.functions(&functions);
+    let mut named = wasm.to_vec();
+    named.push(names.id());
+    names.encode(&mut named);
+    Ok(named)
+}
+
+/// Which body stands first, second and so on: after each comes the one that has most in common, by the byte, with
+/// those near before it.
+fn order(bodies: &[&[u8]]) -> Vec<usize> {
+    let mut runs: Vec<(&[u8], usize)> = bodies
+        .iter()
+        .enumerate()
+        .flat_map(|(body, bytes)| bytes.windows(RUN).map(move |run| (run, body)))
+        .collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let mut sharers: Vec<Vec<usize>> = Vec::new();
+    let mut shared: Vec<Vec<usize>> = vec![Vec::new(); bodies.len()];
+    for same in runs.chunk_by(|a, b| a.0 == b.0) {
+        if (2..MOST_SHARERS).contains(&same.len()) {
+            for &(_, body) in same {
+                shared[body].push(sharers.len());
+            }
+            sharers.push(same.iter().map(|&(_, body)| body).collect());
+        }
+    }
+
+    let mut near = VecDeque::new();
+    let mut near_bytes = 0;
+    let mut near_with_run = vec![0_u32; sharers.len()];
+    let mut in_common = vec![0_usize; bodies.len()];
+    let mut left: Vec<usize> = (0..bodies.len()).collect();
+    let mut order = Vec::with_capacity(bodies.len());
+    while let Some((at, _)) = left.iter().enumerate().max_by(|(_, a), (_, b)| {
+        let by_byte =
+            |body: usize, other: usize| in_common[body] * (bodies[other].len() + HEAD_START);
+        // Of equals the first.
+        by_byte(**a, **b).cmp(&by_byte(**b, **a)).then(b.cmp(a))
+    }) {
+        let next = left.remove(at);
+        order.push(next);
+        near.push_back(next);
+        near_bytes += bodies[next].len();
+        for &run in &shared[next] {
+            near_with_run[run] += 1;
+            if near_with_run[run] == 1 {
+                sharers[run].iter().for_each(|&body| in_common[body] += 1);
+            }
+        }
+        while near_bytes > NEAR
+            && let Some(far) = near.pop_front()
+        {
+            near_bytes -= bodies[far].len();
+            for &run in &shared[far] {
+                near_with_run[run] -= 1;
+                if near_with_run[run] == 0 {
+                    sharers[run].iter().for_each(|&body| in_common[body] -= 1);
+                }
+            }
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alike_bodies_come_together() {
+        let bodies = [
+            "first kind of body",
+            "another one",
+            "some kind of body",
+            "yet another one",
+        ];
+        assert_eq!(order(&bodies.map(str::as_bytes)), [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn places_are_names() {
+        // (module (func nop) (func nop))
+        let wasm = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x03\x02\0\0\x0a\x09\x02\x03\0\x01\x0b\x03\0\x01\x0b";
+        let named = name_by_place(wasm).unwrap();
+        assert!(named.starts_with(wasm));
+        assert!(named.ends_with(b"\x06000000\x01\x06000001"));
+    }
+}
