@@ -12,6 +12,7 @@
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
 //! | [`explore`] | designs of the tool, invariants, the search over schedules and faults | knowledge of the page |
+//! | [`storm`] | clients that retry against one server, and its load over time | drawing; a trace |
 //! | [`report`] | `results.json` | computing anything |
 //! | [`markup`] | text in HTML and SVG | anything but escaping |
 //! | [`diagram`] | drawings of a run as SVG | the DOM |
@@ -38,5 +39,6 @@ pub mod page;
 pub mod report;
 pub mod scenario;
 pub mod sim;
+pub mod storm;
 pub mod timeline;
 pub mod tool;

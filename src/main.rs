@@ -24,6 +24,7 @@ mod native {
     use tool_retries::json;
     use tool_retries::report;
     use tool_retries::scenario::{self, Check, Fixture, Outcome, Plot, Scenario, Table};
+    use tool_retries::storm::{self, Setup, Storm};
 
     const HELP: &str = "\
 Make tool retries safe: runs the article's scenarios on a real SQLite and checks what they show.
@@ -39,12 +40,18 @@ Usage:
                          try every schedule and every place of a fault
   tool-retries replay TOKEN [--json]
                          checks, rows and trace of one run of a search
+  tool-retries storm [--preset aws|grpc] [--server row|queue] [--base MS] [--cap MS]
+                     [--jitter none|full|equal|decorrelated] [--attempts N] [--clients N]
+                     [--capacity N] [--budget TOKENS:RATIO|none] [--breaker] [--runs N]
+                     [--seed N] [--json]
+                         many clients that retry against one server; what is not given is
+                         as the preset has it, aws if none is given
 
 Options:
   --group NAME     run one group only
   --fixture FILE   the operation to run with; without it, the project's own fixture.json
   --output FILE    write the record of the run to FILE, if every check held; without --group it
-                   holds what explore says too
+                   holds what explore and storm say too
   --design NAME    explore one design only
   --fault NAME     explore one class of faults only
   --callers N      explore with so many callers, 1 to 4
@@ -153,10 +160,16 @@ Options:
         Show(&'static Scenario, Options),
         Explore(Vec<Case>, Options),
         Replay(String, Options),
+        Storm(Setup, bool),
         Print(String),
     }
 
     fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
+        let mut arguments = arguments.into_iter().peekable();
+        // Its options are its own: `--attempts` has other bounds elsewhere.
+        if arguments.next_if(|word| word == "storm").is_some() {
+            return parse_storm(arguments);
+        }
         let mut parser = lexopt::Parser::from_args(arguments);
         let mut words: Vec<String> = Vec::new();
         let mut options = Options::default();
@@ -243,6 +256,44 @@ Options:
         }
     }
 
+    fn parse_storm(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
+        const WITH_VALUE: [&str; 11] = [
+            "preset", "server", "base", "cap", "jitter", "attempts", "clients", "capacity",
+            "budget", "runs", "seed",
+        ];
+        let mut parser = lexopt::Parser::from_args(arguments);
+        let mut given: Vec<(String, String)> = Vec::new();
+        let mut json = false;
+        while let Some(argument) = parser.next()? {
+            let (name, value) = match argument {
+                Short('h') | Long("help") => return Ok(Command::Print(HELP.to_owned())),
+                Long("json") => {
+                    json = true;
+                    continue;
+                }
+                Long("breaker") => ("breaker".to_owned(), "on".to_owned()),
+                Long(name) if WITH_VALUE.contains(&name) => {
+                    let name = name.to_owned();
+                    (name, parser.value()?.string()?)
+                }
+                _ => return Err(argument.unexpected().into()),
+            };
+            if given.iter().any(|(known, _)| *known == name) {
+                return Err(Failure::Usage(format!("--{name} is given twice")));
+            }
+            given.push((name, value));
+        }
+        // A preset sets everything, so it goes first.
+        given.sort_by_key(|(name, _)| name != "preset");
+        let mut setup = Setup::AWS;
+        for (name, value) in &given {
+            setup
+                .set(name, value)
+                .map_err(|good| Failure::Usage(format!("--{name} {value:?} is not {good}")))?;
+        }
+        Ok(Command::Storm(setup, json))
+    }
+
     fn set<T>(option: &mut Option<T>, value: T, name: &str) -> Result<(), Failure> {
         match option.replace(value) {
             None => Ok(()),
@@ -293,6 +344,7 @@ Options:
                 Self::Show(scenario, options) => show(scenario, &options),
                 Self::Explore(cases, options) => explore(&cases, &options),
                 Self::Replay(token, options) => replay(&token, &options),
+                Self::Storm(setup, json) => storm::finish(&setup, |storm| print_storm(storm, json)),
                 Self::Print(text) => Ok(io::stdout().write_all(text.as_bytes())?),
             }
         }
@@ -326,6 +378,7 @@ Options:
             let mut record = report::report(&outcomes);
             if options.group.is_none() {
                 record = report::with_matrix(record, &explore::matrix()?);
+                record = report::with_storm(record, storm::record().map_err(Failure::Run)?);
             }
             let text = record.pretty() + "\n";
             replace_file(path, text.as_bytes())
@@ -497,6 +550,28 @@ Options:
                 writeln!(out, "  {label:>9}  {bar:>5}  {marks}")?;
             }
         }
+        Ok(())
+    }
+
+    fn print_storm(storm: &Storm<'_>, json: bool) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        if json {
+            writeln!(out, "{}", storm.to_json().pretty())?;
+            return Ok(());
+        }
+        writeln!(out, "{}", storm.summary())?;
+        let (plot, served) = storm.load();
+        print_plot(&mut out, &plot)?;
+        let title = "What the server did".to_owned();
+        let bars = served.to_vec();
+        print_plot(
+            &mut out,
+            &Plot {
+                title,
+                bars,
+                ..plot
+            },
+        )?;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ pub const EXPERIMENT: &str = "local-sqlite-tool-retries-v1";
 
 /// The record of `outcomes`, scenario id and outcome each. Its pretty form is `results.json`.
 ///
-/// A whole record also has the searches, see [`with_matrix`]. Everything but `runtime` is the same on every target.
+/// A whole record also has the searches, see [`with_matrix`], and the storms, see [`with_storm`]. Everything but `runtime` is the same on every target.
 pub fn report(outcomes: &[(&str, Outcome)]) -> Value {
     let passed = outcomes.iter().all(|(_, outcome)| outcome.passed());
     let scenarios = outcomes
@@ -50,11 +50,20 @@ pub fn merged(mut earlier: Value, later: Value) -> Value {
 
 /// The record with what the searches of every design said.
 pub fn with_matrix(report: Value, cells: &[Cell]) -> Value {
+    with(report, "matrix", explore::to_json(cells))
+}
+
+/// The record with [`crate::storm::record`].
+pub fn with_storm(report: Value, storms: Value) -> Value {
+    with(report, "storm", storms)
+}
+
+fn with(report: Value, name: &str, value: Value) -> Value {
     let mut members = match report {
         Value::Object(members) => members,
         other => return other,
     };
-    members.insert("matrix".to_owned(), explore::to_json(cells));
+    members.insert(name.to_owned(), value);
     Value::Object(members)
 }
 

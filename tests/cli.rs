@@ -80,6 +80,7 @@ fn writes_the_record_over_an_older_one() {
     let written = json::parse(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(less_runtime(&written), less_runtime(&recorded()));
     assert_eq!(written.get("matrix"), recorded().get("matrix"));
+    assert!(written.get("storm") == recorded().get("storm"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "leftovers");
 }
 
@@ -387,4 +388,44 @@ fn more_callers_and_random_schedules_are_asked_for() {
     };
     assert!(explore(&["--callers", "3", "--attempts", "1"]).contains("safe in "));
     assert!(explore(&["--random", "20"]).contains("nothing found in 20 schedules"));
+}
+
+#[test]
+fn a_storm_prints_what_is_recorded_and_refuses_bad_values() {
+    let output = run(&["storm", "--budget", "none", "--preset", "grpc", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recorded = recorded();
+    let case = recorded
+        .get("storm")
+        .and_then(|storm| storm.get("cases")?.get("grpc_no_budget"))
+        .unwrap();
+    assert_eq!(text(&output.stdout).trim_end(), case.pretty());
+    let words = run(&["storm", "--preset", "grpc", "--budget", "none"]);
+    let summary = case.get("summary").unwrap().as_str().unwrap();
+    assert!(text(&words.stdout).starts_with(summary));
+
+    for (arguments, message) in [
+        (
+            &["storm", "--clients", "501"][..],
+            "--clients \"501\" is not a whole number from 1 to 500",
+        ),
+        (
+            &["storm", "--jitter", "half"],
+            "--jitter \"half\" is not none, full",
+        ),
+        (
+            &["storm", "--budget", "10"],
+            "--budget \"10\" is not TOKENS:RATIO",
+        ),
+        (
+            &["storm", "--seed", "1", "--seed", "1"],
+            "--seed is given twice",
+        ),
+        (&["storm", "--callers", "1"], "invalid option '--callers'"),
+        (&["storm", "now"], "unexpected argument \"now\""),
+        (&["storm", "--clients"], "missing argument"),
+        (&["list", "storm"], "too many arguments"),
+    ] {
+        fails_with(&run(arguments), 2, message);
+    }
 }

@@ -11,8 +11,8 @@ pub fn recorded() -> Value {
     json::parse(include_str!("../../results.json")).expect("results.json is JSON")
 }
 
-/// The record without the part that names a machine and without the searches, which the page's
-/// report has not: in the form that is compared.
+/// The record without the part that names a machine and without searches and storms, which the
+/// page's report has not: in the form that is compared.
 pub fn less_runtime(report: &Value) -> String {
     let Value::Object(mut members) = report.clone() else {
         panic!("a report is an object");
@@ -21,6 +21,7 @@ pub fn less_runtime(report: &Value) -> String {
         .remove("runtime")
         .expect("a report names its runtime");
     members.remove("matrix");
+    members.remove("storm");
     Value::Object(members).pretty()
 }
 
