@@ -9,6 +9,8 @@
 //!
 //! A comment `<!-- matrix -->` stands for the table of what the searches of every design said.
 //!
+//! A comment `<!-- storm -->` stands for the recorded storms and the controls that turn one's own.
+//!
 //! A comment `<!-- answer -->` directly before a block quote folds the quote away behind a button, as the answer
 //! to the question above it.
 //!
@@ -22,6 +24,7 @@ use std::ops::Range;
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 mod matrix;
+mod storm;
 
 use crate::evidence::members;
 use crate::json::Value;
@@ -153,7 +156,7 @@ impl fmt::Display for ArticleError {
             ),
             Self::RawHtml { line, html } => write!(
                 f,
-                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->` and `<!-- answer -->` are allowed"
+                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->`, `<!-- storm -->` and `<!-- answer -->` are allowed"
             ),
             Self::Marker { line, reason } | Self::Table { line, reason } => {
                 write!(f, "article.md, line {line}: {reason}")
@@ -188,7 +191,7 @@ impl fmt::Display for ArticleError {
 impl std::error::Error for ArticleError {}
 
 /// Ids of the template and of the parts around scenario tables: no heading may take them.
-const RESERVED_IDS: [&str; 9] = [
+const RESERVED_IDS: [&str; 10] = [
     "contents",
     "dismiss",
     "every-run",
@@ -197,6 +200,7 @@ const RESERVED_IDS: [&str; 9] = [
     "run-all",
     "status",
     "stop",
+    "storm",
     "take-it-along",
 ];
 
@@ -477,6 +481,13 @@ impl<'a> Writer<'a> {
             let missing = |missing| ArticleError::Results { line, missing };
             self.out
                 .push_str(&matrix::html(self.results).map_err(missing)?);
+            return Ok(());
+        }
+        if text.trim() == "<!-- storm -->" {
+            self.flush();
+            let missing = |missing| ArticleError::Results { line, missing };
+            self.out
+                .push_str(&storm::html(self.results).map_err(missing)?);
             return Ok(());
         }
         let marker = text

@@ -4,5 +4,5 @@
 mod plot;
 mod sequence;
 
-pub use plot::bars;
+pub use plot::{bars, load};
 pub use sequence::sequence;

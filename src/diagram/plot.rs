@@ -48,31 +48,70 @@ pub fn bars(plot: &Plot) -> String {
         }
     }
     if !labelled {
-        text(
-            &mut out,
-            0,
-            MARGIN - 8,
-            "start",
-            &format!("{highest} {}", plot.unit),
-        );
-        let ends = [
-            (0, "start", plot.labels.first()),
-            (WIDTH, "end", plot.labels.last()),
-        ];
-        for (x, anchor, label) in ends {
-            text(
-                &mut out,
-                x,
-                floor + 16,
-                anchor,
-                label.map_or("", String::as_str),
-            );
-        }
+        ends(&mut out, plot, highest);
     }
+    axis(&mut out);
+    out
+}
+
+/// A plot of calls as one area, and within it, as a line, what the server did of them.
+#[must_use]
+pub fn load(calls: &Plot, served: &[u64]) -> String {
+    let height = BARS_HEIGHT + 2 * MARGIN;
+    let most = |values: &[u64]| values.iter().copied().max().unwrap_or(0);
+    // The server does no more in all, but it may do more than come within one bar.
+    let highest = most(&calls.bars).max(most(served)).max(1);
+    let Plot { title, labels, .. } = calls;
+    let last = labels.last().map_or("", String::as_str);
+    let mut out = format!(
+        "<svg class=\"plot\" role=\"img\" viewBox=\"0 0 {WIDTH} {height}\" aria-label=\"{}\">\n\
+         <title>Area: calls made. Line: calls done.</title>\n",
+        escaped(&format!(
+            "{title}, up to {last}: at most {} made and {} done",
+            most(&calls.bars),
+            most(served)
+        ))
+    );
+    for (class, values) in [("bar", &calls.bars[..]), ("line", served)] {
+        let floor = MARGIN + BARS_HEIGHT;
+        let count = values.len().max(1) as u64;
+        out.push_str(&format!("<path class=\"{class}\" d=\"M0 {floor}"));
+        for (index, &value) in (1u64..).zip(values) {
+            let tall = u128::from(value) * u128::from(BARS_HEIGHT) / u128::from(highest);
+            let (y, right) = (floor - tall as u64, index * WIDTH / count);
+            out.push_str(&format!("V{y}H{right}"));
+        }
+        out.push_str(&format!("V{floor}\"/>\n"));
+    }
+    ends(&mut out, calls, highest);
+    axis(&mut out);
+    out
+}
+
+/// What the highest bar stands for, and the labels of the first and the last.
+fn ends(out: &mut String, plot: &Plot, highest: u64) {
+    let floor = MARGIN + BARS_HEIGHT;
+    text(
+        out,
+        0,
+        MARGIN - 8,
+        "start",
+        &format!("{highest} {}", plot.unit),
+    );
+    let ends = [
+        (0, "start", plot.labels.first()),
+        (WIDTH, "end", plot.labels.last()),
+    ];
+    for (x, anchor, label) in ends {
+        text(out, x, floor + 16, anchor, label.map_or("", String::as_str));
+    }
+}
+
+fn axis(out: &mut String) {
+    let floor = MARGIN + BARS_HEIGHT;
     out.push_str(&format!(
         "<line class=\"axis\" x1=\"0\" y1=\"{floor}\" x2=\"{WIDTH}\" y2=\"{floor}\"/>\n</svg>\n"
     ));
-    out
 }
 
 fn description(plot: &Plot) -> String {

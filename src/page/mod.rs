@@ -10,6 +10,7 @@
 mod dom;
 pub mod protocol;
 mod steps;
+mod storm;
 pub mod worker;
 
 use std::cell::RefCell;
@@ -25,6 +26,7 @@ use web_sys::{
 use dom::{Listener, Timer};
 use protocol::{Ran, Reply, Request, Steps, encode};
 use steps::StepControl;
+use storm::Frames;
 
 use crate::json::{self, Value};
 use crate::{evidence, report};
@@ -61,6 +63,8 @@ enum Input {
     Slow,
     /// The current job lasts too long.
     Late,
+    /// It is time for the next frame of a storm.
+    Frame,
 }
 
 fn take(input: Input) {
@@ -97,6 +101,9 @@ struct Page {
     every_run: Option<Value>,
     /// One a run that is stepped through, at most one a row.
     steps: Vec<StepControl>,
+    frames: Frames,
+    /// For readers who ask for no motion.
+    still: bool,
 }
 
 /// What a press asks of the worker.
@@ -104,6 +111,7 @@ struct Page {
 enum Ask {
     Run,
     Steps,
+    Storm,
 }
 
 /// One press of one button.
@@ -155,6 +163,9 @@ impl Job {
     }
 
     fn progress(&self) -> String {
+        if self.ask == Ask::Storm {
+            return "The storm runs …".to_owned();
+        }
         match (&self.group, self.open.front()) {
             (None, Some(scenario)) => format!("Running {scenario} …"),
             _ => format!("Running … {} of {} done.", self.done(), self.total),
@@ -175,6 +186,10 @@ impl Page {
             last_request: 0,
             steps: Vec::new(),
             every_run: None,
+            frames: Frames::default(),
+            still: dom::window()?
+                .match_media("(prefers-reduced-motion: reduce)")?
+                .is_some_and(|query| query.matches()),
             document,
         })
     }
@@ -195,6 +210,14 @@ impl Page {
                     self.show_progress()
                 }
                 Reply::Steps(run) if self.is_current(run.request) => self.stepped(*run),
+                Reply::Storm { request, frame } if self.is_current(request) => {
+                    self.storm_came(frame)
+                }
+                Reply::Done { request, .. }
+                    if self.is_current(request) && self.asks(Ask::Storm) =>
+                {
+                    self.storm_is_here()
+                }
                 Reply::Done { request, report } if self.is_current(request) => {
                     if let Some(text) = report {
                         self.reported(&text)?;
@@ -203,9 +226,11 @@ impl Page {
                 }
                 Reply::Panicked(message) => self.broken(&message),
                 // An answer to a request that is over.
-                Reply::Ran(_) | Reply::Steps(_) | Reply::Failed { .. } | Reply::Done { .. } => {
-                    Ok(())
-                }
+                Reply::Ran(_)
+                | Reply::Steps(_)
+                | Reply::Storm { .. }
+                | Reply::Failed { .. }
+                | Reply::Done { .. } => Ok(()),
             },
             Input::Broken(message) => self.broken(&message),
             Input::Slow => {
@@ -214,6 +239,7 @@ impl Page {
                 }
                 self.show_progress()
             }
+            Input::Frame => self.storm_moves(),
             Input::Late => self.broken(&format!("no answer within {} s", LIMIT_MS / 1000)),
         }
     }
@@ -259,6 +285,9 @@ impl Page {
                 .into_iter()
                 .collect();
             return self.press(Ask::Steps, button, None, scenario);
+        }
+        if button.closest("#storm")?.is_some() {
+            return self.storm_pressed(button);
         }
         match button.id().as_str() {
             "stop" => self.stop(),
@@ -321,6 +350,7 @@ impl Page {
         }
         // Emptied first, so that the same summary twice is announced twice.
         self.status.set_text_content(None);
+        self.frames = Frames::default();
         self.current = Some(job);
         self.dispatch()
     }
@@ -357,6 +387,10 @@ impl Page {
                 Ask::Steps => Request::Steps {
                     request: job.request,
                     scenario: job.open.front().cloned().unwrap_or_default(),
+                },
+                Ask::Storm => Request::Storm {
+                    request: job.request,
+                    setup: job.open.front().cloned().unwrap_or_default(),
                 },
             };
             worker.worker.post_message(&encode(&request)?)?;
@@ -543,6 +577,7 @@ impl Page {
 
     fn stop(&mut self) -> Result<(), JsValue> {
         self.worker = None;
+        self.frames = Frames::default();
         let Some(job) = self.current.take() else {
             return Ok(());
         };
@@ -569,8 +604,8 @@ impl Page {
     /// The job's button takes presses again.
     fn release(&self, job: &Job) -> Result<(), JsValue> {
         job.pressed.remove_attribute("aria-disabled")?;
-        let stop: &Element = &self.stop;
-        if self.document.active_element().as_ref() == Some(stop) {
+        let active = self.document.active_element().map(|active| active.id());
+        if matches!(active.as_deref(), Some("stop" | "storm-stop")) {
             // Stop is about to vanish; the focus goes back to where the run began instead of nowhere.
             job.pressed.focus()?;
         }

@@ -34,6 +34,13 @@ pub enum Request {
         /// Scenario id.
         scenario: String,
     },
+    /// Run a storm.
+    Storm {
+        /// Comes back in every reply.
+        request: u32,
+        /// Its set-up, as [`crate::storm::Setup::parse`] reads it.
+        setup: String,
+    },
 }
 
 /// From the worker to the page.
@@ -54,6 +61,13 @@ pub enum Reply {
     },
     /// The steps of a run.
     Steps(Box<Steps>),
+    /// How far a storm has come.
+    Storm {
+        /// Which request.
+        request: u32,
+        /// Its load so far as SVG, and its totals.
+        frame: String,
+    },
     /// Nothing more comes for this request.
     Done {
         /// Which request.
@@ -116,6 +130,10 @@ impl Request {
                 request: body.number("request")?,
                 scenario: body.text("scenario")?,
             }),
+            "Storm" => Ok(Self::Storm {
+                request: body.number("request")?,
+                setup: body.text("setup")?,
+            }),
             _ => Err(unreadable(&variant)),
         }
     }
@@ -147,6 +165,10 @@ impl Reply {
                 texts: body.texts("texts")?,
                 steps: body.steps("steps")?,
             }))),
+            "Storm" => Ok(Self::Storm {
+                request: body.number("request")?,
+                frame: body.text("frame")?,
+            }),
             "Done" => Ok(Self::Done {
                 request: body.number("request")?,
                 report: body.optional_text("report")?,

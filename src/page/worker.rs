@@ -8,10 +8,12 @@ use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 
 use super::dom::Listener;
 use super::protocol::{Ran, Reply, Request, Steps, encode};
+use crate::diagram;
 use crate::evidence::{self, TraceAt};
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome, Scenario};
 use crate::sim::World;
+use crate::storm::{Setup, Storm};
 use crate::timeline;
 
 thread_local! {
@@ -64,6 +66,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
             report,
         } => answer_run(scope, request, &scenarios, report),
         Request::Steps { request, scenario } => answer_steps(scope, request, scenario),
+        Request::Storm { request, setup } => answer_storm(scope, request, setup),
     }
 }
 
@@ -129,6 +132,40 @@ fn answer_steps(
         },
     };
     send(scope, &reply)?;
+    send(
+        scope,
+        &Reply::Done {
+            request,
+            report: None,
+        },
+    )
+}
+
+/// Runs ahead of what the page shows: the page ends this worker to stop it.
+fn answer_storm(
+    scope: &DedicatedWorkerGlobalScope,
+    request: u32,
+    setup: String,
+) -> Result<(), JsValue> {
+    // The page sends none that it could not read itself.
+    let setup = Setup::parse(&setup).map_err(|word| JsValue::from_str(&word))?;
+    let breakers = setup.breakers();
+    let mut storm = Storm::new(&setup, &breakers);
+    loop {
+        let goes_on = storm.advance();
+        let (calls, served) = storm.load();
+        let frame = [
+            &diagram::load(&calls, served),
+            "<p>",
+            &storm.summary(),
+            "</p>",
+        ]
+        .concat();
+        send(scope, &Reply::Storm { request, frame })?;
+        if !goes_on {
+            break;
+        }
+    }
     send(
         scope,
         &Reply::Done {
