@@ -174,11 +174,7 @@ fn a_value_out_of_bounds_is_refused_with_what_would_do() {
         ),
     ] {
         for value in good.split(' ') {
-            assert_eq!(
-                Setup::AWS.clone().set(name, value),
-                Ok(()),
-                "{name} {value}"
-            );
+            assert_eq!({ Setup::AWS }.set(name, value), Ok(()), "{name} {value}");
         }
         for value in bad.split(' ') {
             let mut setup = Setup::AWS;

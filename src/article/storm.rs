@@ -33,7 +33,9 @@ pub(super) fn html(results: &Value) -> Result<String, String> {
         };
         let bar_ms = member("bar_ms")?.as_i64().unwrap_or_default() as u64;
         out.extend([
-            "<figure class=\"storm-case\">\n",
+            "<figure data-storm=\"",
+            case.id,
+            "\">\n",
             &diagram::load(&plot(bar_ms, bars("offered")?), &bars("served")?),
             "<figcaption><strong>",
             case.title,

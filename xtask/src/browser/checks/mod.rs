@@ -7,6 +7,7 @@ mod permalinks;
 mod reader;
 mod results;
 mod steps;
+mod storm;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,6 +56,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
         reader::ALL,
         permalinks::ALL,
         failures::ALL,
+        storm::ALL,
         axe::ALL,
     ]
     .into_iter()
