@@ -11,13 +11,10 @@ use wasmparser::{Parser, Payload, TypeRef};
 const NEAR: usize = 30_000;
 
 /// How many bytes in a row two functions must share to be alike in them.
-const RUN: usize = 6;
+const RUNS: [usize; 2] = [4, 8];
 
 /// Runs that more functions share than this tell nothing apart.
-const MOST_SHARERS: usize = 50;
-
-/// Added to a function's length where alikeness is counted by the byte, so that the shortest do not come first.
-const HEAD_START: usize = 30;
+const MOST_SHARERS: usize = 200;
 
 /// The module with a name for each function: the number of its place in the order that gzips small. wasm-opt can sort
 /// functions by their names.
@@ -53,62 +50,95 @@ pub fn name_by_place(wasm: &[u8]) -> Result<Vec<u8>> {
     Ok(named)
 }
 
-/// Which body stands first, second and so on: after each comes the one that has most in common, by the byte, with
-/// those near before it.
+/// Bytes in a row that several bodies share.
+struct Run {
+    /// The fewer share it, the more it counts.
+    weight: f64,
+    sharers: Vec<usize>,
+    /// How many of them are near.
+    near: usize,
+}
+
+/// Which body stands first, second and so on: after each comes the one that has most in common, for its length, with
+/// those near before it. Of floating-point functions only the square root is used, which is exact everywhere.
 fn order(bodies: &[&[u8]]) -> Vec<usize> {
-    let mut runs: Vec<(&[u8], usize)> = bodies
-        .iter()
-        .enumerate()
-        .flat_map(|(body, bytes)| bytes.windows(RUN).map(move |run| (run, body)))
-        .collect();
-    runs.sort_unstable();
-    runs.dedup();
-    let mut sharers: Vec<Vec<usize>> = Vec::new();
-    let mut shared: Vec<Vec<usize>> = vec![Vec::new(); bodies.len()];
-    for same in runs.chunk_by(|a, b| a.0 == b.0) {
-        if (2..MOST_SHARERS).contains(&same.len()) {
-            for &(_, body) in same {
-                shared[body].push(sharers.len());
+    let mut runs = Vec::new();
+    let mut runs_of: Vec<Vec<usize>> = vec![Vec::new(); bodies.len()];
+    for length in RUNS {
+        let mut places: Vec<(&[u8], usize)> = bodies
+            .iter()
+            .enumerate()
+            .flat_map(|(body, bytes)| bytes.windows(length).map(move |run| (run, body)))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        for same in places.chunk_by(|a, b| a.0 == b.0) {
+            if (2..MOST_SHARERS).contains(&same.len()) {
+                let sharers: Vec<usize> = same.iter().map(|&(_, body)| body).collect();
+                for &body in &sharers {
+                    runs_of[body].push(runs.len());
+                }
+                runs.push(Run {
+                    weight: (same.len() as f64).sqrt().recip(),
+                    sharers,
+                    near: 0,
+                });
             }
-            sharers.push(same.iter().map(|&(_, body)| body).collect());
         }
     }
+    // Between the length, which would put the shortest first, and none, which would put the longest.
+    let by_length: Vec<f64> = bodies
+        .iter()
+        .map(|bytes| {
+            let root = (bytes.len() as f64).sqrt();
+            root * root.sqrt() + 7.0
+        })
+        .collect();
 
     let mut near = VecDeque::new();
     let mut near_bytes = 0;
-    let mut near_with_run = vec![0_u32; sharers.len()];
-    let mut in_common = vec![0_usize; bodies.len()];
+    let mut in_common = vec![0.0; bodies.len()];
     let mut left: Vec<usize> = (0..bodies.len()).collect();
     let mut order = Vec::with_capacity(bodies.len());
-    while let Some((at, _)) = left.iter().enumerate().max_by(|(_, a), (_, b)| {
-        let by_byte =
-            |body: usize, other: usize| in_common[body] * (bodies[other].len() + HEAD_START);
-        // Of equals the first.
-        by_byte(**a, **b).cmp(&by_byte(**b, **a)).then(b.cmp(a))
-    }) {
+    loop {
+        let alike = |body: usize| in_common[body] / by_length[body];
+        // From the back, so that of equals the first is taken.
+        let most = left
+            .iter()
+            .enumerate()
+            .rev()
+            .max_by(|(_, a), (_, b)| alike(**a).total_cmp(&alike(**b)));
+        let Some((at, _)) = most else {
+            return order;
+        };
         let next = left.remove(at);
         order.push(next);
         near.push_back(next);
         near_bytes += bodies[next].len();
-        for &run in &shared[next] {
-            near_with_run[run] += 1;
-            if near_with_run[run] == 1 {
-                sharers[run].iter().for_each(|&body| in_common[body] += 1);
+        for &run in &runs_of[next] {
+            let run = &mut runs[run];
+            run.near += 1;
+            if run.near == 1 {
+                run.sharers
+                    .iter()
+                    .for_each(|&body| in_common[body] += run.weight);
             }
         }
         while near_bytes > NEAR
             && let Some(far) = near.pop_front()
         {
             near_bytes -= bodies[far].len();
-            for &run in &shared[far] {
-                near_with_run[run] -= 1;
-                if near_with_run[run] == 0 {
-                    sharers[run].iter().for_each(|&body| in_common[body] -= 1);
+            for &run in &runs_of[far] {
+                let run = &mut runs[run];
+                run.near -= 1;
+                if run.near == 0 {
+                    run.sharers
+                        .iter()
+                        .for_each(|&body| in_common[body] -= run.weight);
                 }
             }
         }
     }
-    order
 }
 
 #[cfg(test)]
