@@ -18,9 +18,9 @@ pub enum TraceAt<'a> {
     Page(&'a str),
 }
 
-/// The evidence of one run. Every text is escaped here, whatever it holds.
+/// The evidence of one run, with the token that replays it. Every text is escaped here, whatever it holds.
 #[must_use]
-pub fn html(outcome: &Outcome, trace_at: TraceAt<'_>) -> String {
+pub fn html(outcome: &Outcome, token: &str, trace_at: TraceAt<'_>) -> String {
     let mut out = String::new();
     push_checks(&mut out, &outcome.checks);
     // Where there is a curve, it is the point.
@@ -44,14 +44,15 @@ pub fn html(outcome: &Outcome, trace_at: TraceAt<'_>) -> String {
     }
     push_trace(&mut out, &outcome.trace, trace_at);
     out.push_str("<dl class=\"digests\">\n");
-    for (name, digest) in [
-        ("checks", outcome.checks_sha256()),
-        ("trace", outcome.trace_sha256()),
+    for (name, value) in [
+        ("Replay token", token),
+        ("SHA-256 of the checks", &outcome.checks_sha256()),
+        ("SHA-256 of the trace", &outcome.trace_sha256()),
     ] {
-        out.push_str("<div><dt>SHA-256 of the ");
+        out.push_str("<div><dt>");
         out.push_str(name);
         out.push_str("</dt><dd><code>");
-        out.push_str(&digest);
+        push_text(&mut out, value);
         out.push_str("</code></dd></div>\n");
     }
     out.push_str("</dl>\n");

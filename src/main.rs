@@ -39,7 +39,8 @@ Usage:
                        [--attempts N] [--faults N] [--random N] [--json]
                          try every schedule and every place of a fault
   tool-retries replay TOKEN [--json]
-                         checks, rows and trace of one run of a search
+                         checks, rows and trace of the run that a token names: one of a
+                         search, or a scenario, whose id is its token
   tool-retries storm [--preset aws|grpc] [--server row|queue] [--base MS] [--cap MS]
                      [--jitter none|full|equal|decorrelated] [--attempts N] [--clients N]
                      [--capacity N] [--budget TOKENS:RATIO|none] [--breaker] [--runs N]
@@ -246,7 +247,10 @@ Options:
             }
             ["replay", token] => {
                 options.allow(&["--json"])?;
-                Ok(Command::Replay(token.to_owned(), options))
+                Ok(match scenario::find(token) {
+                    Some(scenario) => Command::Show(scenario, options),
+                    None => Command::Replay(token.to_owned(), options),
+                })
             }
             ["replay"] => Err(Failure::Usage("replay wants a token".to_owned())),
             ["list" | "show" | "explore" | "replay", ..] => {

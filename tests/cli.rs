@@ -354,6 +354,9 @@ fn explore_says_what_breaks_and_replay_shows_it() {
     ] {
         assert!(text(&output.stdout).contains(part), "lacks {part:?}");
     }
+    // A scenario's id is its token.
+    let shown = run(&["show", "naive_retry"]).stdout;
+    assert_eq!(text(&run(&["replay", "naive_retry"]).stdout), text(&shown));
     let output = run(&["replay", "no_key.response_lost.121.1", "--json"]);
     let shown = json::parse(text(&output.stdout)).unwrap();
     assert_eq!(

@@ -122,19 +122,20 @@ fn no_tag_leaks_from_any_field() {
         ..EMPTY
     };
     for (trace_at, traced) in [(TraceAt::Here, 4), (TraceAt::Page(HOSTILE), 1)] {
-        let html = evidence::html(&outcome, trace_at);
+        let html = evidence::html(&outcome, HOSTILE, trace_at);
         let shown = without_own_tags(&html);
         assert!(!shown.contains(['<', '>']), "{shown}");
         assert!(!html.contains("<script") && !html.contains("<img"));
         // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; 11 of the plot with
-        // two bars and 47 of the one with twenty; the diagram's; two in each event or one in the address
+        // two bars and 47 of the one with twenty; the diagram's; two in each event or one in the address; the
+        // token
         let lines = diagram::sequence(&outcome.trace)
             .unwrap()
             .matches("&lt;script&gt;")
             .count();
         assert_eq!(
             html.matches("&lt;script&gt;").count(),
-            10 + 11 + 47 + lines + traced,
+            10 + 11 + 47 + lines + traced + 1,
             "{html}"
         );
     }
@@ -151,7 +152,7 @@ fn a_failing_check_says_so_in_words() {
         checks: vec![check(1, 1), check(1, 2)],
         ..EMPTY
     };
-    let html = evidence::html(&outcome, TraceAt::Here);
+    let html = evidence::html(&outcome, "token", TraceAt::Here);
     assert_eq!(html.matches("✓ holds").count(), 1);
     assert_eq!(html.matches("✗ fails").count(), 1);
     assert!(html.contains("<dt>expected</dt><dd><code>1</code></dd>"));
@@ -179,7 +180,7 @@ fn an_empty_table_says_so_and_counts_agree_in_number() {
             },
             ..EMPTY
         };
-        evidence::html(&outcome, TraceAt::Here)
+        evidence::html(&outcome, "token", TraceAt::Here)
     };
     assert!(html(vec![], 0).contains("<code>requests</code> is empty."));
     assert!(html(vec![], 0).contains("Trace: 0 events"));
@@ -200,7 +201,7 @@ fn text_cells_are_shown_as_stored() {
         tables: vec![table],
         ..EMPTY
     };
-    let html = evidence::html(&outcome, TraceAt::Here);
+    let html = evidence::html(&outcome, "token", TraceAt::Here);
     assert!(html.contains("<code>{&quot;priority&quot;:&quot;normal&quot;}</code>"));
     assert!(parse(payload).is_ok());
 }
@@ -211,8 +212,8 @@ fn every_scenario_shows_all_its_checks_events_and_digests() {
         let outcome = scenario
             .run(&Fixture::committed())
             .unwrap_or_else(|error| panic!("{}: {error}", scenario.id));
-        let html = evidence::html(&outcome, TraceAt::Here);
-        let again = evidence::html(&outcome, TraceAt::Here);
+        let html = evidence::html(&outcome, "token", TraceAt::Here);
+        let again = evidence::html(&outcome, "token", TraceAt::Here);
         assert_eq!(html, again, "a pure function");
         assert_eq!(
             html.matches("class=\"claim\"").count(),

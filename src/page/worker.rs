@@ -88,7 +88,7 @@ fn answer_run(
                     trace_sha256: outcome.trace_sha256(),
                     checks_sha256: outcome.checks_sha256(),
                     passed: outcome.passed(),
-                    evidence: evidence::html(&outcome, TraceAt::Here),
+                    evidence: evidence::html(&outcome, id, TraceAt::Here),
                 };
                 send(scope, &Reply::Ran(Box::new(ran)))?;
                 outcomes.push((scenario.id, outcome));

@@ -76,7 +76,7 @@ fn page(lab_bytes: usize, base_url: Option<&Url>) -> Result<Files> {
         match found.run(&fixture) {
             Ok(outcome) => {
                 let address = format!("traces.html#{id}");
-                let html = evidence::html(&outcome, TraceAt::Page(&address));
+                let html = evidence::html(&outcome, id, TraceAt::Page(&address));
                 traces
                     .borrow_mut()
                     .insert(found.id, outcome.trace.to_string());
