@@ -205,6 +205,7 @@ mod tests {
             "README.md",
             "SOURCES.md",
             "article.md",
+            "benches",
             "fixture.json",
             "results.json",
             "src",
