@@ -205,7 +205,8 @@ impl Page {
     pub async fn engine_settled(&self) -> Result<String> {
         self.wait("the engine is ready or has failed", async || {
             let state = self
-                .text("return document.documentElement.dataset.engine ?? ''")
+                // A frame has no document at first.
+                .text("return document.documentElement?.dataset.engine ?? ''")
                 .await?;
             Ok(["ready", "failed"]
                 .contains(&state.as_str())
