@@ -2,8 +2,7 @@ use crate::explore::{DESIGNS, Design, FAULTS, FaultClass, Invariant};
 use crate::json::Value;
 use crate::markup::escaped;
 
-/// The recorded searches as a table: designs by fault classes, in each cell the verdict and a button
-/// that only a reader who can search needs.
+/// The recorded searches as a table: designs by fault classes, in each cell the verdict.
 ///
 /// # Errors
 ///
@@ -65,30 +64,18 @@ fn cell(results: &Value, design: &Design, class: &FaultClass) -> Result<String, 
         None if safe == Some(true) => ("safe", "safe", schedules),
         None => ("open", "nothing shown", schedules),
     };
-    let token = member("token")?.as_str().unwrap_or_default();
-    let name = format!("{}/{}", design.id, class.id);
     Ok([
         "<td role=\"cell\" class=\"",
         class_name,
         "\" data-label=\"",
         &escaped(class.title),
-        "\" data-cell=\"",
-        &name,
-        "\" data-token=\"",
-        &escaped(token),
         "\" title=\"",
         &escaped(verdict),
         "\"><span class=\"verdict\">",
         words,
         "</span> <span class=\"count\">",
         &count,
-        "</span> <button type=\"button\" class=\"explore\" data-explore=\"",
-        &name,
-        "\" aria-label=\"Explore ",
-        &escaped(design.title),
-        ", ",
-        &escaped(class.title),
-        "\" hidden>Explore</button></td>\n",
+        "</span></td>\n",
     ]
     .concat())
 }
