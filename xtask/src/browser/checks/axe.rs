@@ -38,6 +38,12 @@ async fn axe_finds_nothing(page: &Page, expected: &Expected) -> Result<()> {
 
 /// Runs axe-core on the page as it stands. A script from WebDriver is not under the page's policy.
 async fn axe(page: &Page, when: &str) -> Result<()> {
+    // What is still appearing has less contrast than it is going to have.
+    page.wait("nothing moves", async || {
+        let still = page.holds("document.getAnimations().length === 0").await?;
+        Ok(still.then_some(()))
+    })
+    .await?;
     let path = tools::npm_packages("audits")?.join("node_modules/axe-core/axe.min.js");
     let source =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
