@@ -338,7 +338,7 @@ impl<'a> Reading<'a> {
             What::Sql(sql) => self.sql(step, event, actor, sql, out),
             What::Waits => {
                 let own = out.lane(who, kind);
-                let place = self.actors[actor].inside.unwrap_or(own);
+                let place = self.place(actor, kind, out);
                 out.line(
                     step,
                     event,
@@ -363,8 +363,7 @@ impl<'a> Reading<'a> {
                 held,
             } => {
                 if *from == LockLevel::Shared && *to == LockLevel::Exclusive && held == to {
-                    let own = out.lane(who, kind);
-                    let place = self.actors[actor].inside.unwrap_or(own);
+                    let place = self.place(actor, kind, out);
                     let there = out.lane(file, Kind::Database);
                     let label = "rolls back the hot journal".to_owned();
                     out.line(step, event, (place, there), Look::Recovery, label);
@@ -380,8 +379,7 @@ impl<'a> Reading<'a> {
                 }
             }
             What::Struck(point) => {
-                let own = out.lane(who, kind);
-                let place = self.actors[actor].inside.unwrap_or(own);
+                let place = self.place(actor, kind, out);
                 out.line(
                     step,
                     event,
@@ -391,8 +389,7 @@ impl<'a> Reading<'a> {
                 );
             }
             What::Killed => {
-                let own = out.lane(who, kind);
-                let place = self.actors[actor].inside.unwrap_or(own);
+                let place = self.place(actor, kind, out);
                 out.line(
                     step,
                     event,
@@ -493,10 +490,7 @@ impl<'a> Reading<'a> {
         let (false, Some(file)) = (hidden, self.database(&event.who)) else {
             return;
         };
-        let own = match inside {
-            Some(inside) => inside,
-            None => out.lane(&event.who, kind),
-        };
+        let own = self.place(actor, kind, out);
         let there = out.lane(file, Kind::Database);
         let look = match word {
             "COMMIT" => Look::Commit,
@@ -505,6 +499,14 @@ impl<'a> Reading<'a> {
         };
         let label = self.named(actor, own, &statement(sql), out);
         out.line(step, event, (own, there), look, label);
+    }
+
+    /// Where a process acts: in the tool that it is inside of, else on a lane of its own.
+    fn place(&self, actor: usize, kind: Kind, out: &mut Drawing<'a>) -> usize {
+        match self.actors[actor].inside {
+            Some(inside) => inside,
+            None => out.lane(self.names[actor], kind),
+        }
     }
 
     /// A label with the name of its process, where the lane does not tell.
