@@ -99,6 +99,9 @@ impl Page {
             "replay" => {
                 let token = dom::value(&self.document, "token")?;
                 self.mark("token", None)?;
+                if !token.contains('.') {
+                    return self.mark("token", Some(&CaseError::Form.to_string()));
+                }
                 self.show(button, "replayed", token.trim().to_owned(), None)
             }
             "run-edited" => self.run_edited(button),
@@ -328,6 +331,10 @@ impl Page {
                 let begin = if stopped { "Stopped: " } else { "" };
                 let mut sentences = vec![[begin, &found.verdict, "."].concat()];
                 sentences.extend(found.sentences);
+                if let Some(token) = &found.token {
+                    sentences.push(["Token of the shortest: ", token].concat());
+                }
+                self.say_progress(&[&rate(found.runs, task.since_ms), "."].concat())?;
                 (sentences, found.token)
             }
             Some(Err(message)) => (vec![["✗ failed: ", &message].concat()], None),
@@ -352,16 +359,14 @@ impl Page {
         let Some(task) = task.filter(|task| task.cell.is_none()) else {
             return Ok(());
         };
-        let seconds = (js_sys::Date::now() - task.since_ms) / 1000.0;
-        let rate = f64::from(progress.runs) / seconds.max(0.001);
         self.say_progress(
             &[
                 &progress.schedules,
                 " schedules so far; ",
                 &progress.pruned.to_string(),
-                " runs ended at a known state; ",
-                &(rate as u32).to_string(),
-                " runs per second.",
+                " runs pruned at a known state; ",
+                &rate(progress.runs, task.since_ms),
+                " …",
             ]
             .concat(),
         )
@@ -454,7 +459,7 @@ impl Page {
             "<td role=\"cell\" colspan=\"11\"><p></p><div class=\"evidence-body\"></div></td>",
         );
         let label = button.get_attribute("aria-label").unwrap_or_default();
-        let words = [label.trim_start_matches("Show ").trim(), ". Token: "].concat();
+        let words = ["The", label.trim_start_matches("Show the"), ". Token: "].concat();
         let line = dom::first(&shown, "p")?;
         line.set_text_content(Some(&words));
         let code = self.document.create_element("code")?;
@@ -669,6 +674,19 @@ impl Seat {
         };
         worker.worker.post_message(&encode(&request)?)
     }
+}
+
+/// By the page's clock, and so no result.
+fn rate(runs: u32, since_ms: f64) -> String {
+    let seconds = (js_sys::Date::now() - since_ms) / 1000.0;
+    let rate = f64::from(runs) / seconds.max(0.001);
+    [
+        &runs.to_string(),
+        " runs, ",
+        &(rate as u32).to_string(),
+        " a second",
+    ]
+    .concat()
 }
 
 fn set_state(cell: &HtmlElement, state: &str, verdict: &str) -> Result<(), JsValue> {
