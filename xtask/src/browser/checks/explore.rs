@@ -356,7 +356,7 @@ async fn explore_runs_an_edited_operation(page: &Page, _: &Expected) -> Result<(
         &format!(r#"{{"project": "{markup}", "title": "t", "priority": "low"}}"#),
     )
     .await?;
-    choose(page, "edited-scenario", "stable_operation_key").await?;
+    choose(page, "edited-scenario", "stable_key_retry").await?;
     page.press("#run-edited").await?;
     let seen = text_of(
         page,
