@@ -75,7 +75,7 @@ pub(super) fn workbench() -> String {
     let fixture = Fixture::committed();
     [
         "<section id=\"workbench\" aria-label=\"Workbench\" hidden>\n<h3>Workbench</h3>\n\
-         <div class=\"fields\" role=\"group\" aria-label=\"Search\">\n",
+         <h4>Search within your own bounds</h4>\n<div class=\"fields\">\n",
         &select(
             "explore-design",
             "Design",
@@ -103,14 +103,14 @@ pub(super) fn workbench() -> String {
          <a id=\"explore-link\" href=\"#explore=immediate.none.220\">Link to this search</a></p>\n\
          <p id=\"explore-progress\"></p>\n<div id=\"explored\"></div>\n\
          <div class=\"evidence-body\" id=\"shortest\" hidden></div>\n\
-         <div class=\"fields\" role=\"group\" aria-label=\"Replay\">\n\
+         <h4>Replay a run</h4>\n<div class=\"fields\">\n\
          <p class=\"wide\"><label for=\"token\">Token of a run</label> <input id=\"token\" \
          maxlength=\"4000\" autocomplete=\"off\" spellcheck=\"false\" \
          aria-describedby=\"token-problem\"></p>\n</div>\n\
          <p class=\"problem\" id=\"token-problem\"></p>\n\
          <p class=\"presses\"><button type=\"button\" id=\"replay\">Replay</button></p>\n\
          <div class=\"evidence-body\" id=\"replayed\" hidden></div>\n\
-         <div class=\"fields\" role=\"group\" aria-label=\"Another operation\">\n\
+         <h4>Run the lab with another operation</h4>\n<div class=\"fields\">\n\
          <p><label for=\"edited-scenario\">Scenario of the lab</label> \
          <select id=\"edited-scenario\">",
         &options(&mut lab.map(|one| (one.id, one.id)), ""),
