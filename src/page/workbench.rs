@@ -45,7 +45,7 @@ pub(super) struct Searches {
     /// One a worker that searches; the first belongs to the workbench.
     seats: Vec<Seat>,
     /// Searches that nothing is shown of yet, in the order asked for.
-    tasks: VecDeque<Task>,
+    tasks: Vec<Task>,
     last_request: u32,
     total: usize,
     agreed: usize,
@@ -246,9 +246,8 @@ impl Page {
         let tasks = &mut self.searches.tasks;
         if let Some(at) = tasks.iter().position(|task| task.request == request) {
             tasks[at].answer = Some(answer);
-            if tasks[at].cell.is_none()
-                && let Some(task) = tasks.remove(at)
-            {
+            if tasks[at].cell.is_none() {
+                let task = tasks.remove(at);
                 self.show_choice(task, stopped)?;
             }
         }
@@ -265,7 +264,7 @@ impl Page {
             .iter()
             .position(|task| task.cell.is_some())
             .filter(|&first| self.searches.tasks[first].answer.is_some())
-            .and_then(|first| self.searches.tasks.remove(first))
+            .map(|first| self.searches.tasks.remove(first))
         {
             let (Some(cell), Some(answer)) = (&task.cell, &task.answer) else {
                 continue;
@@ -403,22 +402,20 @@ impl Page {
         if bench {
             return Ok(());
         }
-        let (cells, others) = std::mem::take(&mut searches.tasks)
-            .into_iter()
-            .partition(|task| task.cell.is_some());
-        searches.tasks = others;
-        let cells: VecDeque<Task> = cells;
-        if cells.is_empty() {
-            return Ok(());
-        }
-        for task in &cells {
+        let mut stopped = 0;
+        while let Some(at) = searches.tasks.iter().position(|task| task.cell.is_some()) {
+            let task = searches.tasks.remove(at);
             task.pressed.remove_attribute("aria-disabled")?;
             if let Some(cell) = &task.cell {
                 set_state(cell, "stopped", "stopped")?;
             }
+            stopped += 1;
         }
-        let done = searches.total - cells.len();
-        self.end_cells(&super::stopped(done, self.searches.total))
+        if stopped == 0 {
+            return Ok(());
+        }
+        let total = searches.total;
+        self.end_cells(&super::stopped(total - stopped, total))
     }
 
     /// Ends the workers that did not stop when they were asked to.
@@ -639,7 +636,7 @@ impl Page {
 impl Searches {
     fn add(&mut self, search: String, pressed: HtmlElement, cell: Option<HtmlElement>) {
         self.last_request = self.last_request.wrapping_add(1);
-        self.tasks.push_back(Task {
+        self.tasks.push(Task {
             request: self.last_request,
             search,
             pressed,
@@ -658,7 +655,7 @@ impl Searches {
 
 impl Seat {
     /// Gives the worker its request as soon as it listens.
-    fn send(&mut self, tasks: &mut VecDeque<Task>) -> Result<(), JsValue> {
+    fn send(&mut self, tasks: &mut [Task]) -> Result<(), JsValue> {
         let (Some(worker), Some(request)) = (&self.worker, self.request) else {
             return Ok(());
         };

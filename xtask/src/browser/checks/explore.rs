@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use fantoccini::key::Key;
 use tool_retries::explore::{Case, Cell, Search, Strategy};
 
+use super::failures::{TRAP, TRAPPED, with_first_lines};
 use super::{Check, Expected, check};
 use crate::browser::page::{Page, Setup};
 
@@ -24,6 +25,14 @@ pub const ALL: &[Check] = &[
                 (_, Ok(text)) => text.into_bytes(),
                 (_, Err(error)) => error.into_bytes(),
             })
+        })
+    ),
+    check!(explore_all_can_be_stopped, Setup::WATCHED),
+    check!(
+        explore_tells_and_survives_a_trap,
+        // The first worker is there for scenarios, the second traps, its successor works.
+        Setup::altered(|name, earlier, bytes| {
+            with_first_lines(name == "worker.js" && earlier == 1, TRAP, bytes)
         })
     ),
     check!(explore_opens_a_counterexample_by_keys, Setup::WATCHED),
@@ -128,6 +137,50 @@ async fn explore_tells_a_cell_that_differs(page: &Page, _: &Expected) -> Result<
         agreement == "✗ differs: safe in 766 schedules",
         "seen `{agreement}`"
     );
+    Ok(())
+}
+
+async fn explore_all_can_be_stopped(page: &Page, _: &Expected) -> Result<()> {
+    page.load_with_engine().await?;
+    page.key_on("#explore-all", Key::Enter).await?;
+    page.key_on("#stop", Key::Enter).await?;
+    let status = page.status().await?;
+    ensure!(
+        status.starts_with("Stopped. ") && status.ends_with(" of 100 done."),
+        "seen `{status}`"
+    );
+    ensure!(
+        page.holds(
+            "document.querySelectorAll('[data-state=stopped]').length > 0
+               && !document.querySelector('[data-cell][data-state=running]')
+               && document.activeElement.id === 'explore-all'"
+        )
+        .await?,
+        "expected no cell running and the focus back on Run all"
+    );
+    page.key_on("#explore-all", Key::Enter).await?;
+    text_of(
+        page,
+        "the matrix is searched after all",
+        "document.getElementById('status').textContent === '100 of 100 agree with the recorded results.' && 'all'",
+    )
+    .await?;
+    no_errors(page).await
+}
+
+async fn explore_tells_and_survives_a_trap(page: &Page, _: &Expected) -> Result<()> {
+    page.load_with_engine().await?;
+    let cell = "document.querySelector('[data-cell=\"unique/killed\"]')";
+    for (state, told) in [("failed", TRAPPED), ("agrees", "✓ agrees")] {
+        page.press("[data-explore='unique/killed']").await?;
+        let seen = text_of(
+            page,
+            "the search of the cell ends",
+            &format!("{cell}.dataset.state === '{state}' && {cell}.querySelector('.agreement').textContent"),
+        )
+        .await?;
+        ensure!(seen.contains(told), "expected `{told}`, seen `{seen}`");
+    }
     Ok(())
 }
 
