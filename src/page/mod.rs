@@ -647,7 +647,6 @@ impl Page {
     }
 
     fn stop(&mut self) -> Result<(), JsValue> {
-        self.worker = None;
         self.frames = Frames::default();
         self.stop_searches(false)?;
         let Some(job) = self.current.take() else {

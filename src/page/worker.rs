@@ -15,8 +15,8 @@ use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome};
 use crate::sim::World;
-use crate::storm::{Setup, Storm};
 use crate::sim::disk::Moment;
+use crate::storm::{Setup, Storm};
 use crate::timeline;
 
 /// After this long a search looks at the messages.
