@@ -7,7 +7,8 @@
 //! What the text calls recorded must be what `results.json` records; everything else is an [`ArticleError`]
 //! that names the place.
 //!
-//! A comment `<!-- matrix -->` stands for the table of what the searches of every design said.
+//! A comment `<!-- matrix -->` stands for the table of what the searches of every design said, `<!-- workbench -->` for
+//! the form in which a reader searches, replays and runs what they choose.
 //!
 //! A comment `<!-- storm -->` stands for the recorded storms and the controls that turn one's own.
 //!
@@ -156,7 +157,7 @@ impl fmt::Display for ArticleError {
             ),
             Self::RawHtml { line, html } => write!(
                 f,
-                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->`, `<!-- storm -->` and `<!-- answer -->` are allowed"
+                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->`, `<!-- workbench -->`, `<!-- storm -->` and `<!-- answer -->` are allowed"
             ),
             Self::Marker { line, reason } | Self::Table { line, reason } => {
                 write!(f, "article.md, line {line}: {reason}")
@@ -191,17 +192,26 @@ impl fmt::Display for ArticleError {
 impl std::error::Error for ArticleError {}
 
 /// Ids of the template and of the parts around scenario tables: no heading may take them.
-const RESERVED_IDS: [&str; 10] = [
+const RESERVED_IDS: [&str; 19] = [
     "contents",
     "dismiss",
+    "edited",
     "every-run",
+    "explore",
+    "explore-all",
+    "explored",
     "progress",
+    "replay",
+    "replayed",
     "report",
     "run-all",
+    "shortest",
     "status",
     "stop",
     "storm",
     "take-it-along",
+    "token",
+    "workbench",
 ];
 
 /// The group whose button and report carry the plain ids `run-all` and `report`.
@@ -488,6 +498,11 @@ impl<'a> Writer<'a> {
             let missing = |missing| ArticleError::Results { line, missing };
             self.out
                 .push_str(&storm::html(self.results).map_err(missing)?);
+            return Ok(());
+        }
+        if text.trim() == "<!-- workbench -->" {
+            self.flush();
+            self.out.push_str(&matrix::workbench());
             return Ok(());
         }
         let marker = text

@@ -387,3 +387,37 @@ fn a_diagram_stands_in_the_text() {
     );
     refused("<!-- diagram: naive_retry -->\n", "expected `<!-- diagram:");
 }
+
+/// Whoever runs no script reads every verdict and every token; what needs the engine is hidden.
+#[test]
+fn the_matrix_and_the_workbench_are_complete_without_a_script() {
+    let results = parse(include_str!("../results.json")).expect("the record parses");
+    let markdown = format!("{HEAD}<!-- matrix -->\n\n<!-- workbench -->\n");
+    let html = render(TEMPLATE, &markdown, &results, &|_| None).expect("it renders");
+    let Some(Value::Object(designs)) = results.get("matrix") else {
+        panic!("no matrix");
+    };
+    let mut cells = 0;
+    for (_, faults) in designs.iter() {
+        let Value::Object(faults) = faults else {
+            panic!("no faults");
+        };
+        for (_, cell) in faults.iter() {
+            cells += 1;
+            let text = |name| cell.get(name).and_then(Value::as_str);
+            let verdict = text("verdict").expect("a verdict");
+            assert!(html.contains(&format!(" title=\"{verdict}\"")), "{verdict}");
+            if let Some(token) = text("token") {
+                let token = format!("<code class=\"token\">{token}</code>");
+                assert!(html.contains(&token), "{token}");
+            }
+        }
+    }
+    assert_eq!(cells, html.matches(" data-explore=").count());
+    assert!(html.contains("<section id=\"workbench\" aria-label=\"Workbench\" hidden>"));
+    let table = &html[..html.find("<section").expect("a workbench")];
+    assert_eq!(
+        table.matches("<button").count(),
+        table.matches(" hidden>").count()
+    );
+}

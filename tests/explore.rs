@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use common::recorded;
 use tool_retries::explore::{
     Bounds, Case, Cell, DESIGNS, FAULTS, Invariant, Progress, Search, Strategy, matrix, replay,
-    to_json,
+    replay_in_steps, to_json,
 };
 use tool_retries::key::OperationKey;
 use tool_retries::sim::World;
 use tool_retries::sim::trace::{Trace, What};
+use tool_retries::timeline::{self, Rows};
 use tool_retries::tool::tickets::TicketDesk;
 
 fn case(design: &str, fault: &str) -> Case {
@@ -296,5 +297,55 @@ fn nonsense_replays_nothing() {
     ] {
         let error = replay(token).unwrap_err().to_string();
         assert!(error.contains(part), "{token:?}: {error}");
+    }
+}
+
+/// Seen step by step a counterexample is the same run: a step an event, tables from the first one on, and at the end
+/// the rows that are left.
+#[test]
+fn a_counterexample_can_be_stepped_through() {
+    for token in [
+        "deferred.none.220.-",
+        "effect_then_record.killed.122.0000000000000000001",
+        "immediate.record_pruned.121.0122",
+        "key_per_attempt.power_lost.121.000000000000000000000000001",
+    ] {
+        let (outcome, history) = replay_in_steps(token).unwrap();
+        assert_eq!(replay(token).unwrap().trace, outcome.trace, "{token}");
+        let steps = timeline::steps(&outcome, &history);
+        assert_eq!(steps.len(), outcome.trace.events.len(), "{token}");
+        let count = |rows: &Rows| -> usize {
+            match rows {
+                Rows::Tables(tables) => tables.iter().map(|table| table.rows.len()).sum(),
+                Rows::None(why) => panic!("{token}: {why}"),
+            }
+        };
+        let left: usize = outcome.tables.iter().map(|table| table.rows.len()).sum();
+        assert!(left > 0, "{token}");
+        assert_eq!(count(&steps[0].seen), 0, "{token}");
+        assert_eq!(count(&steps[steps.len() - 1].seen), left, "{token}");
+    }
+}
+
+/// The beginning of a token names its case.
+#[test]
+fn a_case_is_read_as_it_is_printed() {
+    let wide = case("claim", "killed").within(bounds([3, 1, 2])).unwrap();
+    assert_eq!(wide.to_string(), "claim.killed.312");
+    let read: Case = "claim.killed.312".parse().unwrap();
+    assert_eq!(
+        (read.design, read.class.id, read.bounds),
+        (wide.design, "killed", wide.bounds)
+    );
+    for text in [
+        "",
+        "claim",
+        "claim.killed",
+        "claim.killed.31",
+        "claim.killed.3122",
+        "claim.killed.912",
+        "x.killed.122",
+    ] {
+        assert!(text.parse::<Case>().is_err(), "{text}");
     }
 }

@@ -143,6 +143,6 @@ root.dataset.engine = "idle";
 openNamed();
 addEventListener("hashchange", openNamed);
 optional(makeWay);
-if (named()) load();
+if (named() || location.hash.startsWith("#explore=")) load();
 else if ("requestIdleCallback" in window) requestIdleCallback(load, { timeout: 2000 });
 else setTimeout(load, 200);

@@ -249,15 +249,39 @@ impl Case {
 
     /// The token of a run of this case.
     pub(super) fn token(&self, choices: &Schedule) -> String {
+        format!("{self}.{choices}")
+    }
+}
+
+/// `DESIGN.FAULT.BOUNDS`, the beginning of every token of the case.
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Bounds {
             callers,
             attempts,
             faults,
         } = self.bounds;
-        format!(
-            "{}.{}.{callers}{attempts}{faults}.{choices}",
-            self.design.id, self.class.id
-        )
+        let (design, class) = (self.design.id, self.class.id);
+        write!(f, "{design}.{class}.{callers}{attempts}{faults}")
+    }
+}
+
+impl FromStr for Case {
+    type Err = CaseError;
+
+    fn from_str(text: &str) -> Result<Self, CaseError> {
+        let mut parts = text.splitn(3, '.');
+        let mut part = || parts.next().ok_or(CaseError::Form);
+        let (design, fault, bounds) = (part()?, part()?, part()?);
+        let [callers, attempts, faults] = bounds.as_bytes() else {
+            return Err(CaseError::Form);
+        };
+        let bounds = Bounds {
+            callers: callers.wrapping_sub(b'0'),
+            attempts: attempts.wrapping_sub(b'0'),
+            faults: faults.wrapping_sub(b'0'),
+        };
+        Self::find(design, fault)?.within(bounds)
     }
 }
 
@@ -272,19 +296,9 @@ impl FromStr for Token {
     type Err = CaseError;
 
     fn from_str(token: &str) -> Result<Self, CaseError> {
-        let mut parts = token.splitn(4, '.');
-        let mut part = || parts.next().ok_or(CaseError::Form);
-        let (design, fault, bounds, choices) = (part()?, part()?, part()?, part()?);
-        let [callers, attempts, faults] = bounds.as_bytes() else {
-            return Err(CaseError::Form);
-        };
-        let bounds = Bounds {
-            callers: callers.wrapping_sub(b'0'),
-            attempts: attempts.wrapping_sub(b'0'),
-            faults: faults.wrapping_sub(b'0'),
-        };
+        let (case, choices) = token.rsplit_once('.').ok_or(CaseError::Form)?;
         Ok(Self {
-            case: Case::find(design, fault)?.within(bounds)?,
+            case: case.parse()?,
             choices: choices.parse().map_err(|_| CaseError::Form)?,
         })
     }

@@ -5,6 +5,7 @@ use super::stage::Stage;
 use super::{CaseError, ExploreError, Invariant};
 use crate::json::Value;
 use crate::scenario::{Checks, Outcome};
+use crate::sim::disk::Moment;
 
 /// Runs the run of a token again, watched: a check for each invariant, the rows left, and the whole
 /// trace.
@@ -13,8 +14,20 @@ use crate::scenario::{Checks, Outcome};
 ///
 /// [`ExploreError::Case`] when the token replays nothing.
 pub fn replay(token: &str) -> Result<Outcome, ExploreError> {
+    replay_in_steps(token).map(|(outcome, _)| outcome)
+}
+
+/// The same with the disk after each change, as [`World::take_history`] gives it.
+///
+/// # Errors
+///
+/// As [`replay`].
+///
+/// [`World::take_history`]: crate::sim::World::take_history
+pub fn replay_in_steps(token: &str) -> Result<(Outcome, Vec<(usize, Moment)>), ExploreError> {
     let Token { case, choices } = token.parse()?;
     let stage = Stage::new(case, true)?;
+    stage.world.keep_history();
     *stage.path() = Path::of(&choices);
     let end = stage.run(&mut Mover::unpruned(&stage))?;
     if stage.path().is_foreign() {
@@ -33,7 +46,7 @@ pub fn replay(token: &str) -> Result<Outcome, ExploreError> {
         }
     }
     let broken = end.broken.iter().map(|one| Value::from(one.id()));
-    Ok(Outcome {
+    let outcome = Outcome {
         values: Value::object([
             ("design", Value::from(case.design.id)),
             ("fault", Value::from(case.class.id)),
@@ -44,5 +57,6 @@ pub fn replay(token: &str) -> Result<Outcome, ExploreError> {
         tables,
         plots: Vec::new(),
         trace,
-    })
+    };
+    Ok((outcome, stage.world.take_history()))
 }

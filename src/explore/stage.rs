@@ -219,7 +219,7 @@ impl DiskFaults for Risk {
 /// between runs, never built anew.
 pub(super) struct Stage {
     pub(super) case: Case,
-    world: World,
+    pub(super) world: World,
     image: Image,
     pub(super) workers: Vec<Worker>,
     pub(super) callers: Vec<Process>,

@@ -1,6 +1,8 @@
 //! What the page borrows from the browser, each given back on drop.
 
+use js_sys::{Function, Reflect};
 use wasm_bindgen::closure::Closure;
+use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Document, Element, Event, EventTarget, HtmlElement, Window};
 
@@ -47,12 +49,8 @@ impl Timer {
     /// Calls `callback` after `delay_ms`.
     pub(super) fn new(delay_ms: i32, callback: impl FnMut() + 'static) -> Result<Self, JsValue> {
         let callback: Closure<dyn FnMut()> = Closure::new(callback);
-        let id = window()?.set_timeout_with_callback_and_timeout_and_arguments_0(
-            callback.as_ref().unchecked_ref(),
-            delay_ms,
-        )?;
         Ok(Self {
-            id,
+            id: set_timeout(callback.as_ref().unchecked_ref(), delay_ms)?,
             _callback: callback,
         })
     }
@@ -60,10 +58,17 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        if let Ok(window) = window() {
-            window.clear_timeout_with_handle(self.id);
-        }
+        clear_timeout(self.id);
     }
+}
+
+// Of the global object, which is another in a worker than in a page.
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_name = setTimeout, catch)]
+    fn set_timeout(callback: &Function, delay_ms: i32) -> Result<i32, JsValue>;
+    #[wasm_bindgen(js_name = clearTimeout)]
+    fn clear_timeout(id: i32);
 }
 
 /// The window, which a worker does not have.
@@ -99,6 +104,23 @@ pub(super) fn all(root: &Element, selector: &str) -> Result<Vec<Element>, JsValu
     Ok((0..nodes.length())
         .filter_map(|index| nodes.get(index)?.dyn_into().ok())
         .collect())
+}
+
+/// What stands in the control with this id, whatever kind of control it is.
+pub(super) fn value(document: &Document, id: &str) -> Result<String, JsValue> {
+    let value = Reflect::get(&*by_id(document, id)?, &JsValue::from_str("value"))?;
+    Ok(value.as_string().unwrap_or_default())
+}
+
+/// Puts `value` into the control with this id.
+pub(super) fn set_value(document: &Document, id: &str, value: &str) -> Result<(), JsValue> {
+    let control = by_id(document, id)?;
+    Reflect::set(
+        &control,
+        &JsValue::from_str("value"),
+        &JsValue::from_str(value),
+    )
+    .map(|_| ())
 }
 
 /// The root element of the document.

@@ -6,11 +6,13 @@
 //!
 //! Everything that can happen arrives as one [`Input`] at one [`Page`], one at a time. At most one request is with the
 //! worker; further presses wait in the page, so that a worker can be ended at any time and nothing is lost with it.
+//! Searches have workers of their own: see `workbench`.
 
 mod dom;
 pub mod protocol;
 mod steps;
 mod storm;
+mod workbench;
 pub mod worker;
 
 use std::cell::RefCell;
@@ -27,6 +29,7 @@ use dom::{Listener, Timer};
 use protocol::{Ran, Reply, Request, Steps, encode};
 use steps::StepControl;
 use storm::Frames;
+use workbench::Searches;
 
 use crate::json::{self, Value};
 use crate::{evidence, report};
@@ -36,6 +39,9 @@ const SLOW_MS: i32 = 500;
 
 /// After this long a request is given up and its worker replaced.
 const LIMIT_MS: i32 = 20_000;
+
+/// The place of the worker that runs scenarios; those that search have higher ones.
+const RUNNER: usize = 0;
 
 thread_local! {
     /// Held as long as the document lives.
@@ -47,7 +53,8 @@ thread_local! {
 pub fn start() -> Result<(), JsValue> {
     let mut page = Page::new(dom::document()?)?;
     // Warm before the first press, so that the press waits for nothing but its run.
-    page.worker = Some(EngineWorker::spawn()?);
+    page.worker = Some(EngineWorker::spawn(RUNNER)?);
+    page.restore_choice()?;
     PAGE.set(Some(page));
     Ok(())
 }
@@ -56,15 +63,20 @@ enum Input {
     Click(Event),
     /// A control was moved.
     Moved(Event),
-    Message(JsValue),
-    /// The worker ended by itself.
-    Broken(String),
+    /// The address has another end.
+    Hash,
+    /// From the worker in this place.
+    Message(usize, JsValue),
+    /// The worker in this place ended by itself.
+    Broken(usize, String),
     /// The current job lasts.
     Slow,
     /// The current job lasts too long.
     Late,
     /// It is time for the next frame of a storm.
     Frame,
+    /// Searches had time to stop.
+    Unstopped,
 }
 
 fn take(input: Input) {
@@ -91,6 +103,7 @@ struct Page {
     stop: HtmlElement,
     _clicks: Listener,
     _moves: Listener,
+    _hashes: Listener,
     worker: Option<EngineWorker>,
     /// With the worker now, or waiting for it to be ready.
     current: Option<Job>,
@@ -104,13 +117,17 @@ struct Page {
     frames: Frames,
     /// For readers who ask for no motion.
     still: bool,
+    searches: Searches,
 }
 
-/// What a press asks of the worker.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What a press asks of the worker. A fixture is its text; without one the committed is meant.
+#[derive(Clone, PartialEq)]
 enum Ask {
+    /// To run scenarios for their rows.
     Run,
-    Steps,
+    /// To run one scenario or token and show it there.
+    Show(HtmlElement, Option<String>),
+    Steps(Option<String>),
     Storm,
 }
 
@@ -144,22 +161,7 @@ impl Job {
         if self.group.is_none() {
             return self.last.clone();
         }
-        let mut text = format!(
-            "{} of {} agree with the recorded results",
-            self.agreed, self.total
-        );
-        let differ = if self.differed == 1 {
-            "differs"
-        } else {
-            "differ"
-        };
-        for (count, what) in [(self.differed, differ), (self.failed, "failed")] {
-            if count > 0 {
-                text.push_str(&format!("; {count} {what}"));
-            }
-        }
-        text.push('.');
-        text
+        summary(self.total, self.agreed, self.differed, self.failed)
     }
 
     fn progress(&self) -> String {
@@ -168,9 +170,29 @@ impl Job {
         }
         match (&self.group, self.open.front()) {
             (None, Some(scenario)) => format!("Running {scenario} …"),
-            _ => format!("Running … {} of {} done.", self.done(), self.total),
+            _ => progress(self.done(), self.total),
         }
     }
+}
+
+fn progress(done: usize, total: usize) -> String {
+    format!("Running … {done} of {total} done.")
+}
+
+fn stopped(done: usize, total: usize) -> String {
+    format!("Stopped. {done} of {total} done.")
+}
+
+fn summary(total: usize, agreed: usize, differed: usize, failed: usize) -> String {
+    let mut text = format!("{agreed} of {total} agree with the recorded results");
+    let differ = if differed == 1 { "differs" } else { "differ" };
+    for (count, what) in [(differed, differ), (failed, "failed")] {
+        if count > 0 {
+            text.push_str(&format!("; {count} {what}"));
+        }
+    }
+    text.push('.');
+    text
 }
 
 impl Page {
@@ -180,6 +202,7 @@ impl Page {
             stop: dom::by_id(&document, "stop")?,
             _clicks: Listener::new(&document, "click", |event| take(Input::Click(event)))?,
             _moves: Listener::new(&document, "input", |event| take(Input::Moved(event)))?,
+            _hashes: Listener::new(&dom::window()?.into(), "hashchange", |_| take(Input::Hash))?,
             worker: None,
             current: None,
             waiting: VecDeque::new(),
@@ -190,6 +213,7 @@ impl Page {
             still: dom::window()?
                 .match_media("(prefers-reduced-motion: reduce)")?
                 .is_some_and(|query| query.matches()),
+            searches: Searches::default(),
             document,
         })
     }
@@ -198,7 +222,12 @@ impl Page {
         match input {
             Input::Click(event) => self.click(&event),
             Input::Moved(event) => self.moved(&event),
-            Input::Message(data) => match Reply::decode(&data)? {
+            Input::Hash => self.restore_choice(),
+            Input::Unstopped => self.end_unstopped(),
+            Input::Message(place, data) if place != RUNNER => {
+                self.search_message(place, Reply::decode(&data)?)
+            }
+            Input::Message(_, data) => match Reply::decode(&data)? {
                 Reply::Ready => self.ready(),
                 Reply::Ran(ran) if self.is_current(ran.request) => self.ran(&ran),
                 Reply::Failed {
@@ -226,13 +255,10 @@ impl Page {
                 }
                 Reply::Panicked(message) => self.broken(&message),
                 // An answer to a request that is over.
-                Reply::Ran(_)
-                | Reply::Steps(_)
-                | Reply::Storm { .. }
-                | Reply::Failed { .. }
-                | Reply::Done { .. } => Ok(()),
+                _ => Ok(()),
             },
-            Input::Broken(message) => self.broken(&message),
+            Input::Broken(RUNNER, message) => self.broken(&message),
+            Input::Broken(place, message) => self.search_broken(place, &message),
             Input::Slow => {
                 if let Some(job) = &mut self.current {
                     job.slow = true;
@@ -284,15 +310,15 @@ impl Page {
                 .get_attribute("data-evidence")
                 .into_iter()
                 .collect();
-            return self.press(Ask::Steps, button, None, scenario);
+            let fixture = evidence.get_attribute("data-fixture");
+            return self.press(Ask::Steps(fixture), button, None, scenario);
         }
         if button.closest("#storm")?.is_some() {
             return self.storm_pressed(button);
         }
         match button.id().as_str() {
             "stop" => self.stop(),
-            // The others do what needs no engine, and `boot.js` answers them.
-            _ => Ok(()),
+            _ => self.explore_click(button),
         }
     }
 
@@ -301,7 +327,10 @@ impl Page {
             return Ok(());
         };
         let control = self.steps.iter_mut().find(|control| control.holds(&target));
-        control.map_or(Ok(()), StepControl::slide)
+        match control {
+            Some(control) => control.slide(),
+            None => self.choice_changed(&target),
+        }
     }
 
     fn press(
@@ -368,7 +397,7 @@ impl Page {
             Timer::new(LIMIT_MS, || take(Input::Late))?,
         ];
         if self.worker.is_none() {
-            self.worker = Some(EngineWorker::spawn()?);
+            self.worker = Some(EngineWorker::spawn(RUNNER)?);
         }
         self.send()
     }
@@ -378,15 +407,25 @@ impl Page {
             && worker.ready
             && !job.sent
         {
-            let request = match job.ask {
+            let request = job.request;
+            let scenarios = job.open.iter().cloned().collect();
+            let request = match &job.ask {
                 Ask::Run => Request::Run {
-                    request: job.request,
-                    scenarios: job.open.iter().cloned().collect(),
+                    request,
+                    scenarios,
+                    fixture: None,
                     report: job.report,
                 },
-                Ask::Steps => Request::Steps {
-                    request: job.request,
+                Ask::Show(_, fixture) => Request::Run {
+                    request,
+                    scenarios,
+                    fixture: fixture.clone(),
+                    report: false,
+                },
+                Ask::Steps(fixture) => Request::Steps {
+                    request,
                     scenario: job.open.front().cloned().unwrap_or_default(),
+                    fixture: fixture.clone(),
                 },
                 Ask::Storm => Request::Storm {
                     request: job.request,
@@ -404,7 +443,10 @@ impl Page {
             worker.ready = true;
         }
         if !self.is_ready() {
-            for button in dom::all(&dom::root(&self.document)?, "button.run, button.run-all")? {
+            for button in dom::all(
+                &dom::root(&self.document)?,
+                "button.run, button.run-all, #workbench",
+            )? {
                 button.remove_attribute("hidden")?;
             }
             self.set_engine("ready")?;
@@ -413,6 +455,25 @@ impl Page {
     }
 
     fn ran(&mut self, ran: &Ran) -> Result<(), JsValue> {
+        if let Some(job) = &mut self.current
+            && let Ask::Show(place, fixture) = &job.ask
+        {
+            place.set_inner_html(&ran.evidence);
+            place.set_attribute("data-evidence", &ran.scenario)?;
+            match fixture {
+                Some(fixture) => place.set_attribute("data-fixture", fixture)?,
+                None => place.remove_attribute("data-fixture")?,
+            }
+            place.remove_attribute("hidden")?;
+            job.open.clear();
+            let verdict = if ran.passed {
+                ": every check holds"
+            } else {
+                ": a check fails, as the evidence shows"
+            };
+            job.last = [&ran.scenario, verdict].concat();
+            return Ok(());
+        }
         let row = self.row(&ran.scenario)?;
         self.show_values(&dom::first(&row, ".reader")?, &ran.values)?;
 
@@ -497,11 +558,21 @@ impl Page {
     /// Shows a failure beside its button. The scenario counts as answered.
     fn failed(&mut self, scenario: &str, message: &str) -> Result<(), JsValue> {
         let verdict = format!("✗ failed: {message}");
-        if self.asks(Ask::Run) {
+        if self.asks(&Ask::Run) {
             let row = self.row(scenario)?;
             dom::first(&row, ".reader")?.set_text_content(None);
             dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
             row.set_attribute("data-state", "failed")?;
+        }
+        if let Some(job) = &self.current
+            && let Ask::Show(place, _) = &job.ask
+        {
+            let has_field = job.pressed.id() == "replay";
+            if has_field {
+                self.mark("token", Some(message))?;
+            }
+            place.set_text_content(Some(&verdict));
+            place.toggle_attribute_with_force("hidden", has_field)?;
         }
         if let Some(job) = &mut self.current {
             job.open.retain(|open| open != scenario);
@@ -562,7 +633,7 @@ impl Page {
             return self.dispatch();
         }
         if was_ready {
-            self.worker = Some(EngineWorker::spawn()?);
+            self.worker = Some(EngineWorker::spawn(RUNNER)?);
         }
         self.finish()
     }
@@ -576,12 +647,13 @@ impl Page {
     }
 
     fn stop(&mut self) -> Result<(), JsValue> {
-        self.worker = None;
         self.frames = Frames::default();
+        self.stop_searches(false)?;
         let Some(job) = self.current.take() else {
             return Ok(());
         };
-        let summary = format!("Stopped. {} of {} done.", job.done(), job.total);
+        self.worker = None;
+        let summary = stopped(job.done(), job.total);
         for stopped in std::iter::once(job).chain(std::mem::take(&mut self.waiting)) {
             let rows = if stopped.ask == Ask::Run {
                 stopped.open.iter()
@@ -597,17 +669,24 @@ impl Page {
             self.release(&stopped)?;
         }
         self.status.set_text_content(Some(&summary));
-        self.worker = Some(EngineWorker::spawn()?);
+        self.worker = Some(EngineWorker::spawn(RUNNER)?);
         Ok(())
     }
 
     /// The job's button takes presses again.
     fn release(&self, job: &Job) -> Result<(), JsValue> {
         job.pressed.remove_attribute("aria-disabled")?;
+        if self.searches.has_cells() {
+            return Ok(());
+        }
+        self.hide_stop(&job.pressed)
+    }
+
+    fn hide_stop(&self, pressed: &HtmlElement) -> Result<(), JsValue> {
         let active = self.document.active_element().map(|active| active.id());
         if matches!(active.as_deref(), Some("stop" | "storm-stop")) {
             // Stop is about to vanish; the focus goes back to where the run began instead of nowhere.
-            job.pressed.focus()?;
+            pressed.focus()?;
         }
         self.stop.set_attribute("hidden", "")
     }
@@ -626,8 +705,8 @@ impl Page {
         self.stop.remove_attribute("hidden")
     }
 
-    fn asks(&self, ask: Ask) -> bool {
-        self.current.as_ref().is_some_and(|job| job.ask == ask)
+    fn asks(&self, ask: &Ask) -> bool {
+        self.current.as_ref().is_some_and(|job| job.ask == *ask)
     }
 
     fn row(&self, scenario: &str) -> Result<HtmlElement, JsValue> {
@@ -670,26 +749,30 @@ struct EngineWorker {
 }
 
 impl EngineWorker {
-    fn spawn() -> Result<Self, JsValue> {
+    /// A worker that tells who sits in this place.
+    fn spawn(place: usize) -> Result<Self, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options("worker.js", &options)?;
         let listeners = [
-            Listener::new(&worker, "message", |event| {
+            Listener::new(&worker, "message", move |event| {
                 if let Some(event) = event.dyn_ref::<MessageEvent>() {
-                    take(Input::Message(event.data()));
+                    take(Input::Message(place, event.data()));
                 }
             })?,
-            Listener::new(&worker, "error", |event| {
+            Listener::new(&worker, "error", move |event| {
                 let message = event
                     .dyn_ref::<ErrorEvent>()
                     .map(ErrorEvent::message)
                     .filter(|message| !message.is_empty())
                     .unwrap_or_else(|| "the worker could not be loaded".to_owned());
-                take(Input::Broken(message));
+                take(Input::Broken(place, message));
             })?,
-            Listener::new(&worker, "messageerror", |_| {
-                take(Input::Broken("an answer could not be read".to_owned()));
+            Listener::new(&worker, "messageerror", move |_| {
+                take(Input::Broken(
+                    place,
+                    "an answer could not be read".to_owned(),
+                ));
             })?,
         ];
         worker.post_message(&wasm_bindgen::module())?;

@@ -9,10 +9,13 @@
 //! one key is the name. It is read by hand, field by field: serde's derived readers would take 7 KB of the gzipped
 //! module, its writers next to nothing.
 
+use std::str::FromStr;
+
 use js_sys::{Array, Object, Reflect};
 use serde::Serialize;
 use wasm_bindgen::{JsCast, JsValue};
 
+use crate::explore::{Case, CaseError};
 use crate::timeline::Parts;
 
 /// From the page to the worker.
@@ -22,8 +25,10 @@ pub enum Request {
     Run {
         /// Comes back in every reply.
         request: u32,
-        /// Scenario ids.
+        /// Scenario ids, or tokens of a search.
         scenarios: Vec<String>,
+        /// The text of the fixture, if not the committed one.
+        fixture: Option<String>,
         /// Whether the report over all of them is wanted too.
         report: bool,
     },
@@ -31,8 +36,10 @@ pub enum Request {
     Steps {
         /// Comes back in every reply.
         request: u32,
-        /// Scenario id.
+        /// Scenario id, or the token of a search.
         scenario: String,
+        /// The text of the fixture, if not the committed one.
+        fixture: Option<String>,
     },
     /// Run a storm.
     Storm {
@@ -41,6 +48,15 @@ pub enum Request {
         /// Its set-up, as [`crate::storm::Setup::parse`] reads it.
         setup: String,
     },
+    /// Search.
+    Explore {
+        /// Comes back in every reply.
+        request: u32,
+        /// What, as a [`Choice`] is printed.
+        search: String,
+    },
+    /// End the search where it stands.
+    Stop,
 }
 
 /// From the worker to the page.
@@ -68,6 +84,10 @@ pub enum Reply {
         /// Its load so far as SVG, and its totals.
         frame: String,
     },
+    /// How far a search has come.
+    Progress(Progress),
+    /// What a search said that is over, or was stopped.
+    Explored(Box<Explored>),
     /// Nothing more comes for this request.
     Done {
         /// Which request.
@@ -111,6 +131,58 @@ pub struct Steps {
     pub steps: Vec<Parts>,
 }
 
+/// How far a search has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// Which request.
+    pub request: u32,
+    /// Schedules that are settled; there may be more than a number of JavaScript can tell.
+    pub schedules: String,
+    /// Runs that stopped at a known state.
+    pub pruned: u32,
+    /// Runs.
+    pub runs: u32,
+}
+
+/// What a search said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explored {
+    /// Which request.
+    pub request: u32,
+    /// The verdict, as `results.json` has it.
+    pub verdict: String,
+    /// What holds and what breaks, in sentences.
+    pub sentences: Vec<String>,
+    /// The shortest counterexample.
+    pub token: Option<String>,
+    /// Runs that it took.
+    pub runs: u32,
+}
+
+/// A search as a link names it: `DESIGN.FAULT.BOUNDS` for every schedule, or with `.SEED` behind for random ones.
+#[derive(Debug)]
+pub struct Choice {
+    /// The case.
+    pub case: Case,
+    /// The seed of a random search.
+    pub seed: Option<u64>,
+}
+
+impl FromStr for Choice {
+    type Err = CaseError;
+
+    fn from_str(text: &str) -> Result<Self, CaseError> {
+        let (case, seed) = match text.rsplit_once('.') {
+            Some((case, seed)) if case.matches('.').count() == 2 => {
+                (case, Some(seed.parse().map_err(|_| CaseError::Form)?))
+            }
+            _ => (text, None),
+        };
+        let case = case.parse()?;
+        Ok(Self { case, seed })
+    }
+}
+
 /// A message as a plain JavaScript value.
 pub fn encode<M: Serialize>(message: &M) -> Result<JsValue, JsValue> {
     serde_wasm_bindgen::to_value(message).map_err(JsValue::from)
@@ -124,16 +196,23 @@ impl Request {
             "Run" => Ok(Self::Run {
                 request: body.number("request")?,
                 scenarios: body.texts("scenarios")?,
+                fixture: body.optional_text("fixture")?,
                 report: body.flag("report")?,
             }),
             "Steps" => Ok(Self::Steps {
                 request: body.number("request")?,
                 scenario: body.text("scenario")?,
+                fixture: body.optional_text("fixture")?,
             }),
             "Storm" => Ok(Self::Storm {
                 request: body.number("request")?,
                 setup: body.text("setup")?,
             }),
+            "Explore" => Ok(Self::Explore {
+                request: body.number("request")?,
+                search: body.text("search")?,
+            }),
+            "Stop" => Ok(Self::Stop),
             _ => Err(unreadable(&variant)),
         }
     }
@@ -169,6 +248,19 @@ impl Reply {
                 request: body.number("request")?,
                 frame: body.text("frame")?,
             }),
+            "Progress" => Ok(Self::Progress(Progress {
+                request: body.number("request")?,
+                schedules: body.text("schedules")?,
+                pruned: body.number("pruned")?,
+                runs: body.number("runs")?,
+            })),
+            "Explored" => Ok(Self::Explored(Box::new(Explored {
+                request: body.number("request")?,
+                verdict: body.text("verdict")?,
+                sentences: body.texts("sentences")?,
+                token: body.optional_text("token")?,
+                runs: body.number("runs")?,
+            }))),
             "Done" => Ok(Self::Done {
                 request: body.number("request")?,
                 report: body.optional_text("report")?,

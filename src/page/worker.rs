@@ -1,4 +1,5 @@
-//! The worker's side: runs what a request names and answers, one reply a scenario.
+//! The worker's side: runs what a request names and answers, one reply a scenario. A search runs in slices, between
+//! which the worker looks at its messages.
 
 use std::cell::RefCell;
 
@@ -6,19 +7,42 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 
-use super::dom::Listener;
-use super::protocol::{Ran, Reply, Request, Steps, encode};
+use super::dom::{Listener, Timer};
+use super::protocol::{Choice, Explored, Progress, Ran, Reply, Request, Steps, encode};
 use crate::diagram;
 use crate::evidence::{self, TraceAt};
+use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
 use crate::report;
-use crate::scenario::{self, Fixture, Outcome, Scenario};
+use crate::scenario::{self, Fixture, Outcome};
 use crate::sim::World;
+use crate::sim::disk::Moment;
 use crate::storm::{Setup, Storm};
 use crate::timeline;
+
+/// After this long a search looks at the messages.
+const SLICE_MS: f64 = 100.0;
+
+/// So many runs are made between two looks at the clock.
+const RUNS_A_LOOK: u32 = 16;
+
+/// The runs of a random search; a multiple of [`RUNS_A_LOOK`], so that it takes no run more.
+const RANDOM_RUNS: u64 = 20_000;
 
 thread_local! {
     /// Held as long as the worker lives.
     static REQUESTS: RefCell<Option<Listener>> = const { RefCell::new(None) };
+    /// The search that is under way.
+    static SEARCHING: RefCell<Option<Searching>> = const { RefCell::new(None) };
+}
+
+struct Searching {
+    scope: DedicatedWorkerGlobalScope,
+    request: u32,
+    name: String,
+    search: Search,
+    /// The most runs.
+    limit: u64,
+    next_slice: Option<Timer>,
 }
 
 /// Makes this worker answer requests. `worker.js` calls it once its module stands.
@@ -63,10 +87,20 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
         Request::Run {
             request,
             scenarios,
+            fixture,
             report,
-        } => answer_run(scope, request, &scenarios, report),
-        Request::Steps { request, scenario } => answer_steps(scope, request, scenario),
+        } => answer_run(scope, request, &scenarios, fixture, report),
+        Request::Steps {
+            request,
+            scenario,
+            fixture,
+        } => answer_steps(scope, request, scenario, fixture),
         Request::Storm { request, setup } => answer_storm(scope, request, setup),
+        Request::Explore { request, search } => explore(scope, request, search),
+        Request::Stop => match SEARCHING.take() {
+            Some(searching) => searching.answer(),
+            None => Ok(()),
+        },
     }
 }
 
@@ -74,13 +108,13 @@ fn answer_run(
     scope: &DedicatedWorkerGlobalScope,
     request: u32,
     scenarios: &[String],
+    fixture: Option<String>,
     wants_report: bool,
 ) -> Result<(), JsValue> {
-    let fixture = Fixture::committed();
-    let mut outcomes: Vec<(&'static str, Outcome)> = Vec::new();
+    let mut outcomes: Vec<(&str, Outcome)> = Vec::new();
     for id in scenarios {
-        match run(id, &World::new(), &fixture) {
-            Ok((scenario, outcome)) => {
+        match run(id, fixture.as_deref(), false) {
+            Ok((outcome, _)) => {
                 let ran = Ran {
                     request,
                     scenario: id.clone(),
@@ -91,7 +125,7 @@ fn answer_run(
                     evidence: evidence::html(&outcome, id, TraceAt::Here),
                 };
                 send(scope, &Reply::Ran(Box::new(ran)))?;
-                outcomes.push((scenario.id, outcome));
+                outcomes.push((id, outcome));
             }
             Err(message) => send(
                 scope,
@@ -112,12 +146,11 @@ fn answer_steps(
     scope: &DedicatedWorkerGlobalScope,
     request: u32,
     scenario: String,
+    fixture: Option<String>,
 ) -> Result<(), JsValue> {
-    let world = World::new();
-    world.keep_history();
-    let reply = match run(&scenario, &world, &Fixture::committed()) {
-        Ok((_, outcome)) => {
-            let pages = timeline::pages(&outcome, &world.take_history());
+    let reply = match run(&scenario, fixture.as_deref(), true) {
+        Ok((outcome, history)) => {
+            let pages = timeline::pages(&outcome, &history);
             Reply::Steps(Box::new(Steps {
                 request,
                 scenario,
@@ -175,10 +208,132 @@ fn answer_storm(
     )
 }
 
-fn run(id: &str, world: &World, fixture: &Fixture) -> Result<(&'static Scenario, Outcome), String> {
+/// Runs a scenario, or the run that a token names: of the two only a token has a full stop.
+fn run(
+    id: &str,
+    fixture: Option<&str>,
+    keeps_history: bool,
+) -> Result<(Outcome, Vec<(usize, Moment)>), String> {
+    if id.contains('.') {
+        return explore::replay_in_steps(id).map_err(|error| error.to_string());
+    }
     let scenario = scenario::find(id).ok_or_else(|| format!("no scenario is called {id}"))?;
-    let outcome = (scenario.play)(world, fixture).map_err(|error| error.to_string())?;
-    Ok((scenario, outcome))
+    let fixture = match fixture {
+        Some(text) => Fixture::parse(text.as_bytes()).map_err(|error| error.to_string())?,
+        None => Fixture::committed(),
+    };
+    let world = World::new();
+    if keeps_history {
+        world.keep_history();
+    }
+    let outcome = (scenario.play)(&world, &fixture).map_err(|error| error.to_string())?;
+    Ok((outcome, world.take_history()))
+}
+
+/// Begins a search in the place of the one before, if there is one.
+fn explore(scope: &DedicatedWorkerGlobalScope, request: u32, name: String) -> Result<(), JsValue> {
+    let begin = || -> Result<(Search, u64), ExploreError> {
+        let Choice { case, seed } = name.parse()?;
+        Ok(match seed {
+            Some(seed) => (Search::new(case, Strategy::Random { seed })?, RANDOM_RUNS),
+            None => (Search::new(case, Strategy::Exhaustive)?, u64::MAX),
+        })
+    };
+    match begin() {
+        Ok((search, limit)) => {
+            let searching = Searching {
+                scope: scope.clone(),
+                request,
+                name,
+                search,
+                limit,
+                next_slice: None,
+            };
+            searching.wait()
+        }
+        Err(error) => send(
+            scope,
+            &Reply::Failed {
+                request,
+                scenario: name,
+                message: error.to_string(),
+            },
+        ),
+    }
+}
+
+/// Goes on with the search until the time of a slice is over, or the search is.
+fn slice() -> Result<(), JsValue> {
+    let Some(mut searching) = SEARCHING.take() else {
+        return Ok(());
+    };
+    let until = js_sys::Date::now() + SLICE_MS;
+    while js_sys::Date::now() < until {
+        match searching.search.advance(RUNS_A_LOOK) {
+            Ok(progress) if progress.done || progress.runs >= searching.limit => {
+                return searching.answer();
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let failed = Reply::Failed {
+                    request: searching.request,
+                    scenario: searching.name,
+                    message: error.to_string(),
+                };
+                return send(&searching.scope, &failed);
+            }
+        }
+    }
+    let progress = searching.search.progress();
+    let told = Progress {
+        request: searching.request,
+        schedules: progress.schedules.to_string(),
+        pruned: progress.pruned as u32,
+        runs: progress.runs as u32,
+    };
+    send(&searching.scope, &Reply::Progress(told))?;
+    searching.wait()
+}
+
+impl Searching {
+    /// Lets the messages that wait have their turn before the next slice.
+    fn wait(mut self) -> Result<(), JsValue> {
+        self.next_slice = Some(Timer::new(0, || {
+            if let Err(thrown) = slice() {
+                wasm_bindgen::throw_val(thrown);
+            }
+        })?);
+        SEARCHING.set(Some(self));
+        Ok(())
+    }
+
+    fn answer(self) -> Result<(), JsValue> {
+        let cell = Cell::of(&self.search);
+        let sentences = [
+            (
+                "Holds, and was put to the test: ",
+                &cell.shown,
+                Invariant::claim as fn(_) -> _,
+            ),
+            ("Broken: ", &cell.broken, Invariant::breach),
+        ];
+        let sentences = sentences
+            .into_iter()
+            .filter(|(_, list, _)| !list.is_empty());
+        let explored = Explored {
+            request: self.request,
+            verdict: cell.verdict(),
+            sentences: sentences
+                .map(|(begin, list, words)| {
+                    let list: Vec<&str> = list.iter().map(|&one| words(one)).collect();
+                    [begin, &list.join("; "), "."].concat()
+                })
+                .collect(),
+            token: cell.counterexample.map(|found| found.token),
+            runs: cell.runs as u32,
+        };
+        send(&self.scope, &Reply::Explored(Box::new(explored)))
+    }
 }
 
 fn send(scope: &DedicatedWorkerGlobalScope, reply: &Reply) -> Result<(), JsValue> {

@@ -444,6 +444,11 @@ impl State {
         self.sync_directory();
         self.strikes.clear();
         self.operations = 0;
+        // What came before belongs to no run.
+        if let Some(history) = &mut self.history {
+            history.clear();
+        }
+        self.remember();
     }
 
     fn kill(&mut self, process: ProcessId) {

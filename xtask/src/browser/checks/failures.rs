@@ -65,7 +65,8 @@ pub const TRAPPED: &str = "the engine stopped: an internal error";
 /// What it says of a worker that does not start.
 const NOT_LOADED: &str = "the worker could not be loaded";
 
-const TRAP: &str = "
+/// The lines of a worker that traps.
+pub const TRAP: &str = "
 import trapping from './engine.js';
 addEventListener('message', async ({ data }) => {
   if (data instanceof WebAssembly.Module) return;
@@ -81,7 +82,8 @@ const ENDLESS: Setup = Setup::altered(|name, earlier, bytes| {
     with_first_lines(name == "worker.js" && earlier == 0, endless, bytes)
 });
 
-fn with_first_lines(here: bool, lines: &str, bytes: Option<Vec<u8>>) -> Option<Vec<u8>> {
+/// The file with these lines ahead, if it is the one.
+pub fn with_first_lines(here: bool, lines: &str, bytes: Option<Vec<u8>>) -> Option<Vec<u8>> {
     let bytes = bytes?;
     Some(if here {
         [lines.as_bytes(), b"\n", &bytes].concat()

@@ -2,6 +2,7 @@
 
 mod along;
 mod axe;
+mod explore;
 mod failures;
 mod permalinks;
 mod reader;
@@ -57,6 +58,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
         permalinks::ALL,
         failures::ALL,
         storm::ALL,
+        explore::ALL,
         axe::ALL,
     ]
     .into_iter()
@@ -69,6 +71,8 @@ pub struct Expected {
     report: String,
     /// The recorded values by scenario.
     scenarios: BTreeMap<String, strict::Value>,
+    /// What the searches found, by design and fault.
+    matrix: strict::Value,
 }
 
 impl Expected {
@@ -88,7 +92,13 @@ impl Expected {
             .iter()
             .map(|(id, values)| (id.to_string(), values.clone()))
             .collect();
-        Ok(Self { report, scenarios })
+        let matrix = parse(&text)?.get("matrix").cloned();
+        let matrix = matrix.context("results.json has no `matrix`")?;
+        Ok(Self {
+            report,
+            scenarios,
+            matrix,
+        })
     }
 
     fn ids(&self) -> Vec<&str> {

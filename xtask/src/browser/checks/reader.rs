@@ -37,7 +37,7 @@ async fn tab_reaches_every_control_visibly(page: &Page, _: &Expected) -> Result<
     page.load_with_engine().await?;
     let controls = page
         .script(
-            "window.controls = [...document.querySelectorAll('a[href], button, summary, input, select, [tabindex]')]
+            "window.controls = [...document.querySelectorAll('a[href], button, summary, input, select, textarea, [tabindex]')]
                .filter((one) => one.checkVisibility({ visibilityProperty: true }));
              window.stops = [];
              addEventListener('focusin', ({ target }) => {
