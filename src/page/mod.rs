@@ -243,7 +243,7 @@ impl Page {
                     self.storm_came(frame)
                 }
                 Reply::Done { request, .. }
-                    if self.is_current(request) && self.asks(Ask::Storm) =>
+                    if self.is_current(request) && self.asks(&Ask::Storm) =>
                 {
                     self.storm_is_here()
                 }

@@ -214,7 +214,7 @@ impl Page {
             } => self.search_answered(place, request, Err(message)),
             Reply::Panicked(message) => self.search_broken(place, &message),
             // Not asked of these workers.
-            Reply::Ran(_) | Reply::Steps(_) | Reply::Done { .. } => Ok(()),
+            Reply::Ran(_) | Reply::Steps(_) | Reply::Storm { .. } | Reply::Done { .. } => Ok(()),
         }
     }
 
