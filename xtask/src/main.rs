@@ -11,6 +11,7 @@ use url::Url;
 
 mod browser;
 mod budget;
+mod cut;
 mod lab;
 mod lighthouse;
 mod lint;

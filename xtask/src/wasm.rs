@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
+use crate::cut;
 use crate::order;
 use crate::tools::{self, CTools, WASM, say};
 
@@ -115,7 +116,8 @@ pub fn engine(module: Option<&Path>) -> Result<Engine> {
             compile(&tools::c_tools()?)?
         }
     };
-    let engine = bind(&module)?;
+    let module = cut::unreached(fs::read(&module).with_context(|| tools::text(&module))?)?;
+    let engine = bind(module)?;
     let wasm = optimise(engine.wasm)?;
     Ok(Engine { wasm, ..engine })
 }
@@ -253,10 +255,10 @@ fn locked_version<'a>(lock: &'a str, package: &str) -> Result<&'a str> {
         .with_context(|| format!("Cargo.lock has no {package}"))
 }
 
-fn bind(module: &Path) -> Result<Engine> {
+fn bind(module: Vec<u8>) -> Result<Engine> {
     let dir = tempfile::tempdir()?;
     Bindgen::new()
-        .input_path(module)
+        .input_bytes("engine", module)
         .out_name("engine")
         .web(true)?
         .typescript(false)
