@@ -6,6 +6,9 @@ const RELEASE = "{{release}}";
 /** The files of the release, each with its digest. */
 const FILES = new Map("{{files}}");
 
+/** Those that few readers open: each is kept from then on. */
+const LATER = new Set("{{later}}");
+
 // Cache names belong to the whole origin, on which other copies of the site may live.
 const OURS = `tool-retries ${registration.scope} `;
 const CACHE = OURS + RELEASE;
@@ -24,12 +27,20 @@ async function fetched(name) {
   return new Response(await response.blob(), { headers });
 }
 
-/** Keeps every file or fails, and then the release before stays in use. */
-async function install() {
+/** The file from the cache, which gets it if it has it not. */
+async function kept(name) {
   const cache = await caches.open(CACHE);
+  const there = await cache.match(name);
+  if (there) return there;
+  await cache.put(name, await fetched(name));
+  return cache.match(name);
+}
+
+/** Keeps every file that is wanted at once or fails, and then the release before stays in use. */
+async function install() {
+  // Some may be there from an installation that was interrupted.
   for (const name of FILES.keys()) {
-    // It may be there from an installation that was interrupted.
-    if (!(await cache.match(name))) await cache.put(name, await fetched(name));
+    if (!LATER.has(name)) await kept(name);
   }
 }
 
@@ -58,9 +69,8 @@ function named(request) {
 }
 
 async function answer(name, request) {
-  // A reader may have emptied the storage, or forbidden it since: then all comes from the network.
-  const kept = await caches.match(name, { cacheName: CACHE }).catch(() => undefined);
-  return kept ?? fetch(request);
+  // A reader may have forbidden the storage since, or the host have another release: then it comes from the network.
+  return (await kept(name).catch(() => undefined)) ?? fetch(request);
 }
 
 addEventListener("install", (event) => event.waitUntil(install()));

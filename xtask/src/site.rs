@@ -20,6 +20,9 @@ use crate::lab;
 use crate::tools::{self, say};
 use crate::wasm;
 
+/// Files that few readers open. The service worker keeps each from then on.
+pub const LATER: [&str; 3] = ["bench.html", "bench.js", "traces.html"];
+
 /// The files of a site by their relative address.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
@@ -149,7 +152,7 @@ pub fn base_url(text: &str) -> Result<Url> {
 }
 
 /// Names this release by the digest of its files, and lists in the service worker what it keeps: everything but
-/// itself.
+/// itself, some of it [`LATER`].
 fn name_release(files: &mut Files) -> Result<()> {
     let mut hash = Sha256::new();
     for (name, bytes) in &*files {
@@ -169,7 +172,9 @@ fn name_release(files: &mut Files) -> Result<()> {
         })
         .collect();
     let kept = serde_json::to_string(&kept)?;
-    fill(files, "sw.js", "\"{{files}}\"", &kept)
+    fill(files, "sw.js", "\"{{files}}\"", &kept)?;
+    let later = serde_json::to_string(&LATER)?;
+    fill(files, "sw.js", "\"{{later}}\"", &later)
 }
 
 /// Puts `value` in the one place of a file that holds `placeholder`.
@@ -235,7 +240,10 @@ mod tests {
         let mut files = Files::from([
             file("boot.js", "release = \"{{release}}\""),
             file("index.html", index),
-            file("sw.js", "release = \"{{release}}\", files = \"{{files}}\""),
+            file(
+                "sw.js",
+                "release = \"{{release}}\", later = \"{{later}}\", files = \"{{files}}\"",
+            ),
         ]);
         name_release(&mut files).unwrap();
         files
@@ -249,6 +257,8 @@ mod tests {
     fn the_service_worker_lists_what_is_deployed() {
         let files = with_worker("Hello, World!");
         let (head, list) = text(&files, "sw.js").split_once(", files = ").unwrap();
+        let (head, later) = head.split_once(", later = ").unwrap();
+        assert_eq!(later, r#"["bench.html","bench.js","traces.html"]"#);
         // Page and worker name the same release.
         assert_eq!(text(&files, "boot.js"), head);
         let list: Vec<(String, String)> = serde_json::from_str(list).unwrap();

@@ -248,8 +248,19 @@ async fn one_visit_is_enough_to_read_offline(page: &Page, expected: &Expected) -
         Ok(kept.then_some(()))
     })
     .await?;
+    // Kept once it was opened.
+    page.load_at("traces.html").await?;
     page.server.stop();
     let answered = page.server.requests().len();
+    page.load_at("traces.html").await?;
+    let traces = page
+        .text("return String(document.querySelectorAll('.trace-text').length)")
+        .await?;
+    ensure!(
+        traces == expected.scenarios.len().to_string(),
+        "expected the traces of {} scenarios, seen {traces}",
+        expected.scenarios.len()
+    );
     page.load_with_engine().await?;
     gives_results_json(page, expected).await?;
     let after = page.server.requests().len();
