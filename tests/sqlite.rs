@@ -1,4 +1,4 @@
-//! What SQLite can still do after all that is left out of it (`.cargo/config.toml`), and how it refuses the rest.
+//! What SQLite can still do after all that is left out of it (`.cargo/config.toml`, `xtask/src/unreached.txt`).
 #![cfg(not(target_family = "wasm"))]
 
 use tool_retries::sim::World;
@@ -37,15 +37,4 @@ fn what_designs_against_duplicates_need_is_there() {
         n("WITH u AS (SELECT 1 AS n UNION SELECT 2) SELECT count(*) FROM u"),
         Ok(2)
     );
-}
-
-#[test]
-fn window_functions_are_refused() {
-    let db = World::new().start("caller").connect("test.db").unwrap();
-    for sql in [
-        "SELECT sum(1) OVER ()",
-        "SELECT sum(1) OVER w FROM sqlite_schema WINDOW w AS (PARTITION BY name)",
-    ] {
-        assert!(db.prepare(sql).is_err(), "{sql}");
-    }
 }
