@@ -7,8 +7,9 @@
 //! What the text calls recorded must be what `results.json` records; everything else is an [`ArticleError`]
 //! that names the place.
 //!
-//! A comment `<!-- matrix -->` stands for the table of what the searches of every design said, `<!-- workbench -->` for
-//! the form in which a reader searches, replays and runs what they choose.
+//! A comment `<!-- matrix -->` stands for the table of what the searches of every design said, `<!-- designs -->` for
+//! the source of these designs, to which the table leads, `<!-- workbench -->` for the form in which a reader searches,
+//! replays and runs what they choose.
 //!
 //! A comment `<!-- storm -->` stands for the recorded storms and the controls that turn one's own.
 //!
@@ -24,10 +25,12 @@ use std::ops::Range;
 
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
+mod designs;
 mod matrix;
 mod storm;
 
 use crate::evidence::members;
+use crate::explore::DESIGNS;
 use crate::json::Value;
 use crate::markup::escaped;
 
@@ -90,8 +93,8 @@ pub enum ArticleError {
         /// The HTML as written.
         html: String,
     },
-    /// A scenario or diagram marker that cannot be read, that names an unknown scenario or that no table follows, or an answer marker that no block quote
-    /// follows.
+    /// A scenario or diagram marker that cannot be read, that names an unknown scenario or that no table follows, an answer marker that no block quote
+    /// follows, or a designs marker where an id is taken or a source has another form.
     Marker {
         /// Where it stands.
         line: usize,
@@ -157,7 +160,7 @@ impl fmt::Display for ArticleError {
             ),
             Self::RawHtml { line, html } => write!(
                 f,
-                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->`, `<!-- workbench -->`, `<!-- storm -->` and `<!-- answer -->` are allowed"
+                "article.md, line {line}: raw HTML {html:?}; only `<!-- scenarios: GROUP | Caption -->`, `<!-- matrix -->`, `<!-- designs -->`, `<!-- workbench -->`, `<!-- storm -->` and `<!-- answer -->` are allowed"
             ),
             Self::Marker { line, reason } | Self::Table { line, reason } => {
                 write!(f, "article.md, line {line}: {reason}")
@@ -491,7 +494,12 @@ impl<'a> Writer<'a> {
             let missing = |missing| ArticleError::Results { line, missing };
             self.out
                 .push_str(&matrix::html(self.results).map_err(missing)?);
+            let links = DESIGNS.iter().map(|design| (line, designs::id(design)));
+            self.fragments.extend(links);
             return Ok(());
+        }
+        if text.trim() == "<!-- designs -->" {
+            return self.designs(line);
         }
         if text.trim() == "<!-- storm -->" {
             self.flush();
@@ -535,6 +543,19 @@ impl<'a> Writer<'a> {
             group: name.to_owned(),
             caption: caption.to_owned(),
         });
+        Ok(())
+    }
+
+    /// The source of the designs.
+    fn designs(&mut self, line: usize) -> Result<(), ArticleError> {
+        let marker = |reason| ArticleError::Marker { line, reason };
+        for id in DESIGNS.iter().map(designs::id) {
+            if !self.ids.insert(id.clone()) {
+                return Err(marker(format!("the id {id:?} is taken")));
+            }
+        }
+        self.flush();
+        self.out.push_str(&designs::html().map_err(marker)?);
         Ok(())
     }
 
@@ -810,14 +831,14 @@ impl<'a> Writer<'a> {
         self.out.extend(pieces.iter().copied());
     }
 
-    /// Every `#fragment` in the text must name a heading or a scenario of the page.
+    /// Every `#fragment` in the text must name a heading, a scenario or a design of the page.
     fn check_fragments(&self) -> Result<(), ArticleError> {
         for (line, fragment) in &self.fragments {
             if !self.ids.contains(fragment) {
                 return Err(ArticleError::Link {
                     line: *line,
                     target: format!("#{fragment}"),
-                    reason: "leads to no heading and no scenario of the article",
+                    reason: "leads to no heading, scenario or design of the article",
                 });
             }
         }

@@ -2,6 +2,7 @@
 #![cfg(not(target_family = "wasm"))]
 
 use tool_retries::article::{ArticleError, Shown, render};
+use tool_retries::explore::DESIGNS;
 use tool_retries::json::{Value, parse};
 use tool_retries::key::{action_key, published_action_key};
 
@@ -392,7 +393,7 @@ fn a_diagram_stands_in_the_text() {
 #[test]
 fn the_matrix_and_the_workbench_are_complete_without_a_script() {
     let results = parse(include_str!("../results.json")).expect("the record parses");
-    let markdown = format!("{HEAD}<!-- matrix -->\n\n<!-- workbench -->\n");
+    let markdown = format!("{HEAD}<!-- matrix -->\n\n<!-- workbench -->\n\n<!-- designs -->\n");
     let html = render(TEMPLATE, &markdown, &results, &|_| None).expect("it renders");
     let Some(Value::Object(designs)) = results.get("matrix") else {
         panic!("no matrix");
@@ -419,5 +420,151 @@ fn the_matrix_and_the_workbench_are_complete_without_a_script() {
     assert_eq!(
         table.matches("<button").count(),
         table.matches(" hidden>").count()
+    );
+}
+
+/// The source of each shape as its file has it, with the data of its designs above it, one file after the other.
+#[test]
+fn each_design_stands_with_its_data_above_its_source() {
+    let html = rendered("<!-- designs -->\n");
+    let panels: Vec<&str> = html.split("<details>").skip(1).collect();
+    let files = [
+        (
+            "one_transaction.rs",
+            include_str!("../src/explore/design/one_transaction.rs"),
+        ),
+        ("memory.rs", include_str!("../src/explore/design/memory.rs")),
+        (
+            "effect_then_record.rs",
+            include_str!("../src/explore/design/effect_then_record.rs"),
+        ),
+        ("claim.rs", include_str!("../src/explore/design/claim.rs")),
+        ("unique.rs", include_str!("../src/explore/design/unique.rs")),
+    ];
+    assert_eq!(panels.len(), files.len());
+    for (panel, (name, text)) in panels.iter().zip(files) {
+        let panel = shown(panel);
+        assert!(panel.contains(&format!("<summary><code>{name}</code></summary>")));
+        let pieces: Vec<&str> = panel
+            .split("<pre><code>")
+            .skip(1)
+            .filter_map(|piece| Some(piece.split_once("</code></pre>")?.0))
+            .collect();
+        let [schema, code] = pieces[..] else {
+            panic!("{name}: {panel}");
+        };
+        let (imports, written) = text.split_once("\n\n").expect("imports");
+        assert!(imports.lines().all(|line| line.starts_with("use ")));
+        if panel.contains("<p class=\"part\">Schema</p>") {
+            assert_eq!(format!("{schema}\n\n{code}"), written);
+        } else {
+            assert_eq!(code, written);
+            let owner = "<p class=\"part\">Schema, that of <code>one_transaction.rs</code></p>";
+            assert!(panel.contains(owner), "{panel}");
+        }
+    }
+    let data = [
+        ("no_key", 0, "nothing", "not compared", "BEGIN IMMEDIATE"),
+        (
+            "key_per_attempt",
+            0,
+            "the attempt",
+            "compared",
+            "BEGIN IMMEDIATE",
+        ),
+        (
+            "key_from_body",
+            0,
+            "the payload",
+            "compared",
+            "BEGIN IMMEDIATE",
+        ),
+        ("memory", 1, "the intention", "compared", "BEGIN IMMEDIATE"),
+        (
+            "effect_then_record",
+            2,
+            "the intention",
+            "compared",
+            "BEGIN IMMEDIATE",
+        ),
+        (
+            "no_comparison",
+            0,
+            "the intention",
+            "not compared",
+            "BEGIN IMMEDIATE",
+        ),
+        ("deferred", 0, "the intention", "compared", "BEGIN DEFERRED"),
+        ("claim", 3, "the intention", "compared", "BEGIN IMMEDIATE"),
+        ("unique", 4, "the intention", "compared", "BEGIN"),
+        (
+            "immediate",
+            0,
+            "the intention",
+            "compared",
+            "BEGIN IMMEDIATE",
+        ),
+    ];
+    for (design, (id, panel, key, payload, begin)) in DESIGNS.iter().zip(data) {
+        assert_eq!(design.id, id);
+        let row = [
+            &format!("<tr role=\"row\" id=\"design-{id}\"><th scope=\"row\" role=\"rowheader\">"),
+            design.title,
+            &format!(" <code>{id}</code></th>"),
+            &format!("<td role=\"cell\" data-label=\"Key names\">{key}</td>"),
+            &format!("<td role=\"cell\" data-label=\"Payload\">{payload}</td>"),
+            &format!(
+                "<td role=\"cell\" data-label=\"Begins with\"><code>{begin}</code></td></tr>\n"
+            ),
+        ]
+        .concat();
+        let panel = shown(panels[panel]);
+        assert!(panel.contains(&row), "{row} in {panel}");
+        let schema = format!("{}\";</code></pre>", design.schema());
+        assert!(panel.contains(&schema), "{schema} in {panel}");
+    }
+}
+
+/// Text as a reader sees it, without the marks of lines of code.
+fn shown(html: &str) -> String {
+    let marks = (1..=5).map(|depth| (format!("<span class=\"depth-{depth}\">"), ""));
+    let entities = [
+        ("<span>", ""),
+        ("</span>", ""),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ];
+    let entities = entities.map(|(from, to)| (from.to_owned(), to));
+    marks
+        .chain(entities)
+        .fold(html.to_owned(), |html, (from, to)| html.replace(&from, to))
+}
+
+/// Every row of the matrix leads to a design, and nothing else may be called like one.
+#[test]
+fn the_matrix_leads_to_the_designs() {
+    let results = parse(include_str!("../results.json")).expect("the record parses");
+    let both = |body: &str| render(TEMPLATE, &format!("{HEAD}{body}"), &results, &|_| None);
+    let html = both("<!-- matrix -->\n\n<!-- designs -->\n").expect("it renders");
+    for design in DESIGNS {
+        let link = format!("<a href=\"#design-{}\">", design.id);
+        assert!(html.contains(&link), "{link}");
+    }
+    let alone = both("<!-- matrix -->\n").expect_err("links without a target");
+    assert!(
+        alone
+            .to_string()
+            .contains("\"#design-no_key\" leads to no heading")
+    );
+    refused(
+        "## Design claim\n\n<!-- designs -->\n",
+        "line 7: the id \"design-claim\" is taken",
+    );
+    refused(
+        "<!-- designs -->\n\n<!-- designs -->\n",
+        "line 7: the id \"design-no_key\" is taken",
     );
 }

@@ -1,3 +1,4 @@
+use super::designs;
 use crate::explore::{DESIGNS, Design, FAULTS, FaultClass, Invariant};
 use crate::json::Value;
 use crate::markup::escaped;
@@ -29,11 +30,11 @@ pub(super) fn html(results: &Value) -> Result<String, String> {
     out.push_str("</tr></thead>\n<tbody role=\"rowgroup\">\n");
     for design in DESIGNS {
         out.extend([
-            "<tr role=\"row\">\n<th scope=\"row\" role=\"rowheader\" id=\"design-",
-            design.id,
+            "<tr role=\"row\">\n<th scope=\"row\" role=\"rowheader\"><a href=\"#",
+            &designs::id(design),
             "\">",
             &escaped(design.title),
-            "</th>\n",
+            "</a></th>\n",
         ]);
         for class in FAULTS {
             out.push_str(&cell(results, design, class)?);
