@@ -1,14 +1,27 @@
-//! An address with a scenario's name opens its evidence; any other end of an address does nothing.
+//! An address with a scenario's name opens its evidence, one with a design's its source; any other end of an address does
+//! nothing.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use fantoccini::Locator;
 use fantoccini::key::Key;
 
 use super::{Check, Expected, check};
+use crate::browser::driver::{Settings, WINDOW};
 use crate::browser::page::{Page, Setup};
 
 pub const ALL: &[Check] = &[
     check!(a_permalink_opens_its_evidence, Setup::WATCHED),
     check!(nonsense_in_the_address_does_nothing, Setup::WATCHED),
+    check!(
+        a_title_opens_its_source_without_a_script,
+        Setup {
+            settings: Settings {
+                javascript: false,
+                ..Setup::PLAIN.settings
+            },
+            ..Setup::PLAIN
+        }
+    ),
 ];
 
 async fn is_opened(page: &Page, id: &str) -> Result<()> {
@@ -135,5 +148,45 @@ async fn nonsense_in_the_address_does_nothing(page: &Page, expected: &Expected) 
     }
     let row = page.run_one(expected.any()).await?;
     ensure!(row.agrees(), "expected a page that works, seen {row:?}");
+    Ok(())
+}
+
+/// Two of them end beside each other. Asks the driver for all of it, since a page without scripts need not run its own.
+async fn a_title_opens_its_source_without_a_script(page: &Page, _: &Expected) -> Result<()> {
+    let client = page.session.client()?;
+    // MiniBrowser's own window is narrower.
+    let (width, height) = WINDOW;
+    client.set_window_size(width, height).await?;
+    page.load().await?;
+    let open = Locator::Css(".shapes > details[open] > table");
+    for (index, id) in ["deferred", "claim"].into_iter().enumerate() {
+        let seen = client.find_all(open).await?.len();
+        ensure!(
+            seen == index,
+            "expected {index} sources open before {id}, seen {seen}"
+        );
+        let link = format!(".matrix a[href='#design-{id}']");
+        client
+            .find(Locator::Css(&link))
+            .await
+            .with_context(|| format!("no title leads to {id}"))?
+            .click()
+            .await?;
+        page.wait(&format!("the source of {id} is open"), async || {
+            let row = format!(".shapes > details[open] #design-{id}");
+            let found = client.find_all(Locator::Css(&row)).await?;
+            Ok((found.len() == 1).then_some(()))
+        })
+        .await?;
+    }
+    let mut places = Vec::new();
+    for table in client.find_all(open).await? {
+        places.push(table.rectangle().await?);
+    }
+    ensure!(
+        matches!(places[..], [(left, top, width, _), (right, beside, ..)]
+            if top == beside && width > 400.0 && right > left + width),
+        "expected two sources beside each other, seen {places:?}"
+    );
     Ok(())
 }
