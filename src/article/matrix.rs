@@ -76,7 +76,10 @@ pub(super) fn workbench() -> String {
     let fixture = Fixture::committed();
     [
         "<section id=\"workbench\" aria-label=\"Workbench\" hidden>\n<h3>Workbench</h3>\n\
-         <h4>Search within your own bounds</h4>\n<div class=\"fields\">\n",
+         <h4>Search within your own bounds</h4>\n<p>A schedule says who moves at each point, and where \
+         a fault strikes. Each run tries one on the database. A run that comes to a state from which all has \
+         been tried stops there: it is pruned, and the schedules behind that state are counted again, not run.</p>\n\
+         <div class=\"fields\">\n",
         &select(
             "explore-design",
             "Design",

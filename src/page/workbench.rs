@@ -270,6 +270,11 @@ impl Page {
                 continue;
             };
             let recorded = |name| cell.get_attribute(name).unwrap_or_default();
+            if let Ok(found) = answer
+                && let Some(token) = &found.token
+            {
+                cell.set_attribute("data-found", token)?;
+            }
             let (state, verdict) = match answer {
                 Ok(found)
                     if recorded("title") == found.verdict
@@ -445,9 +450,13 @@ impl Page {
                 return Ok(());
             }
         }
+        // The reader's own, if they have run the cell.
         let token = button
             .closest("td")?
-            .and_then(|cell| cell.get_attribute("data-token"))
+            .and_then(|cell| {
+                let found = cell.get_attribute("data-found");
+                found.or_else(|| cell.get_attribute("data-token"))
+            })
             .unwrap_or_default();
         let shown: HtmlElement = self.document.create_element("tr")?.dyn_into()?;
         shown.set_class_name("counterexample");

@@ -309,26 +309,39 @@ impl Searching {
 
     fn answer(self) -> Result<(), JsValue> {
         let cell = Cell::of(&self.search);
-        let sentences = [
+        let case = self.search.case();
+        let bounds = case.bounds.to_string();
+        let mut sentences = vec![
+            [
+                case.design.title,
+                "; ",
+                case.class.title,
+                "; ",
+                &bounds,
+                ".",
+            ]
+            .concat(),
+        ];
+        if cell.limited {
+            sentences.push("Not every schedule was tried.".to_owned());
+        }
+        for (begin, list, words) in [
             (
                 "Holds, and was put to the test: ",
                 &cell.shown,
                 Invariant::claim as fn(_) -> _,
             ),
             ("Broken: ", &cell.broken, Invariant::breach),
-        ];
-        let sentences = sentences
-            .into_iter()
-            .filter(|(_, list, _)| !list.is_empty());
+        ] {
+            if !list.is_empty() {
+                let list: Vec<&str> = list.iter().map(|&one| words(one)).collect();
+                sentences.push([begin, &list.join("; "), "."].concat());
+            }
+        }
         let explored = Explored {
             request: self.request,
             verdict: cell.verdict(),
-            sentences: sentences
-                .map(|(begin, list, words)| {
-                    let list: Vec<&str> = list.iter().map(|&one| words(one)).collect();
-                    [begin, &list.join("; "), "."].concat()
-                })
-                .collect(),
+            sentences,
             token: cell.counterexample.map(|found| found.token),
             runs: cell.runs as u32,
         };

@@ -33,7 +33,34 @@ async fn axe_finds_nothing(page: &Page, expected: &Expected) -> Result<()> {
     page.run_all().await?;
     every_row_agrees(page, expected).await?;
     page.open_everything().await?;
-    axe(page, "with all of it run and open").await
+    axe(page, "with all of it run and open").await?;
+    page.press("[data-cell] [aria-expanded]").await?;
+    page.press("#explore").await?;
+    page.press("#replay").await?;
+    page.wait("searches are shown", async || {
+        let shown = page
+            .holds(
+                "['.counterexample .fails', '#explored p', '#token[aria-invalid=true]'].every(
+                   (one) => document.querySelector(one) !== null)",
+            )
+            .await?;
+        Ok(shown.then_some(()))
+    })
+    .await?;
+    axe(
+        page,
+        "with a counterexample, a search and a wrong token shown",
+    )
+    .await?;
+    page.load_at("bench.html").await?;
+    page.wait("it is measured", async || {
+        let measured = page
+            .holds("document.getElementById('status').textContent === 'Measured.'")
+            .await?;
+        Ok(measured.then_some(()))
+    })
+    .await?;
+    axe(page, "that measures").await
 }
 
 /// Runs axe-core on the page as it stands. A script from WebDriver is not under the page's policy.
