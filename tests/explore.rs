@@ -101,6 +101,31 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
         let mut own = cells.iter().filter(|cell| cell.design == design.id);
         assert!(own.any(|cell| !cell.is_safe()), "{}", design.id);
     }
+    // Each invariant can break, and each is shown somewhere.
+    for invariant in Invariant::ALL {
+        for lists in [
+            cells.iter().map(|cell| &cell.broken).collect::<Vec<_>>(),
+            cells.iter().map(|cell| &cell.shown).collect(),
+        ] {
+            assert!(
+                lists.iter().any(|list| list.contains(&invariant)),
+                "{invariant:?}"
+            );
+        }
+    }
+    // A claim that nobody may take over outlives whoever made it.
+    let unanswered = cells
+        .iter()
+        .filter(|cell| cell.broken.contains(&Invariant::RetryAnswered));
+    assert_eq!(
+        unanswered
+            .map(|cell| (cell.design, cell.fault))
+            .collect::<Vec<_>>(),
+        [
+            ("claim_for_ever", "killed"),
+            ("claim_for_ever", "power_lost")
+        ]
+    );
     // The immediate design with its record committed in a second transaction: wherever a call is
     // repeated, it turns red.
     let red = cells

@@ -1,12 +1,13 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
 use super::Invariant;
 use super::case::Fault;
-use super::stage::{Answer, LEASE, Request, Stage, response, ticket_in};
+use super::stage::{Answer, Request, Stage, response, ticket_in};
 use crate::sim::trace::{Fate, What};
 use crate::sim::{Host, Point, Process};
 use crate::tool::LOCK_WAIT_LIMIT;
@@ -179,8 +180,11 @@ impl Call {
         now
     }
 
-    pub(super) fn leased_until_ms(&self) -> i64 {
-        self.now_ms() + LEASE.as_millis() as i64
+    pub(super) fn leased_until_ms(&self, lease: Option<Duration>) -> i64 {
+        match lease {
+            Some(lease) => self.now_ms() + lease.as_millis() as i64,
+            None => i64::MAX,
+        }
     }
 
     /// Passes a named point: others may move, and a fault may strike.

@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use super::super::call::Parameter::{Key, Number, Payload, Response};
 use super::super::call::{Call, Refusal};
 use crate::tool::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, BEFORE_RECORD};
 
-/// A record without a response is a claim: somebody works on it until the lease is over.
+/// A record without a response is a claim: somebody works on it, until the lease is over.
 pub(super) const SCHEMA: &str = "\
 CREATE TABLE tickets(id INTEGER PRIMARY KEY, payload TEXT NOT NULL);
 CREATE TABLE requests(key TEXT PRIMARY KEY, payload TEXT NOT NULL, response TEXT,
@@ -10,7 +12,7 @@ CREATE TABLE requests(key TEXT PRIMARY KEY, payload TEXT NOT NULL, response TEXT
 
 /// Claims the key in a transaction of its own. The second transaction makes the effect and answers
 /// only while the claim is still this call's: whoever took it over counts it up.
-pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
+pub(super) async fn serve(call: &Call, lease: Option<Duration>) -> Result<i64, Refusal> {
     call.reach(BEFORE_BEGIN).await;
     call.run("BEGIN IMMEDIATE", &[]).await?;
     let found = call
@@ -33,7 +35,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
             }
             call.run(
                 "UPDATE requests SET claims = claims + 1, leased_until_ms = ?2 WHERE key = ?1",
-                &[Key, Number(call.leased_until_ms())],
+                &[Key, Number(call.leased_until_ms(lease))],
             )
             .await?;
             record.claims + 1
@@ -41,7 +43,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
         None => {
             call.run(
                 "INSERT INTO requests(key, payload, claims, leased_until_ms) VALUES (?1, ?2, 1, ?3)",
-                &[Key, Payload, Number(call.leased_until_ms())],
+                &[Key, Payload, Number(call.leased_until_ms(lease))],
             )
             .await?;
             1

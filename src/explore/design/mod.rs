@@ -1,4 +1,4 @@
-//! How the tool could be built: ten designs, each a row of data over one of five shapes of code.
+//! How the tool could be built: eleven designs, each a row of data over one of five shapes of code.
 //!
 //! A shape is what an engineer would write, one file each; it passes the tool's named points and
 //! knows nothing of faults.
@@ -9,7 +9,10 @@ mod memory;
 mod one_transaction;
 mod unique;
 
+use std::time::Duration;
+
 use super::call::{Call, Refusal};
+use super::stage::LEASE;
 
 /// One way to build the tool.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,8 +51,11 @@ pub enum Shape {
     Memory,
     /// The effect in one transaction, its record in a second one.
     EffectThenRecord,
-    /// A claim with a lease first, then effect and answer in a second transaction.
-    Claim,
+    /// A claim first, then effect and answer in a second transaction.
+    Claim {
+        /// How long nobody else may take the claim over; for ever without one.
+        lease: Option<Duration>,
+    },
     /// One transaction that begins by inserting the key, or ignoring that it is there.
     Unique,
 }
@@ -108,11 +114,18 @@ pub const DESIGNS: &[Design] = &[
         shape: Shape::OneTransaction("BEGIN DEFERRED"),
     },
     Design {
+        id: "claim_for_ever",
+        title: "claim without a lease, then effect and answer",
+        key: Key::Intention,
+        compares_payload: true,
+        shape: Shape::Claim { lease: None },
+    },
+    Design {
         id: "claim",
         title: "claim with a lease, then effect and answer",
         key: Key::Intention,
         compares_payload: true,
-        shape: Shape::Claim,
+        shape: Shape::Claim { lease: Some(LEASE) },
     },
     Design {
         id: "unique",
@@ -139,7 +152,7 @@ impl Design {
     /// The statements that make its tables.
     pub fn schema(&self) -> &'static str {
         match self.shape {
-            Shape::Claim => claim::SCHEMA,
+            Shape::Claim { .. } => claim::SCHEMA,
             Shape::Unique => unique::SCHEMA,
             _ => one_transaction::SCHEMA,
         }
@@ -156,7 +169,7 @@ impl Design {
             Shape::OneTransaction(begin) => one_transaction::serve(call, begin).await,
             Shape::Memory => memory::serve(call).await,
             Shape::EffectThenRecord => effect_then_record::serve(call).await,
-            Shape::Claim => claim::serve(call).await,
+            Shape::Claim { lease } => claim::serve(call, lease).await,
             Shape::Unique => unique::serve(call).await,
         }
     }
