@@ -14,8 +14,10 @@ mod native {
     use std::fmt::Display;
     use std::fs::{self, File};
     use std::io::{self, Read, Write};
+    use std::ops::RangeInclusive;
     use std::path::{Path, PathBuf};
     use std::process::ExitCode;
+    use std::str::FromStr;
 
     use lexopt::prelude::*;
     use tool_retries::explore::{
@@ -190,17 +192,30 @@ Options:
                 Long("design") => set(&mut options.design, parser.value()?.string()?, "--design")?,
                 Long("fault") => set(&mut options.fault, parser.value()?.string()?, "--fault")?,
                 Long("callers") => {
-                    set(&mut options.callers, parser.value()?.parse()?, "--callers")?
+                    let most = Bounds::MOST.callers;
+                    number(&mut options.callers, parser.value()?, 1..=most, "--callers")?;
                 }
                 Long("attempts") => {
-                    set(
+                    let most = Bounds::MOST.attempts;
+                    number(
                         &mut options.attempts,
-                        parser.value()?.parse()?,
+                        parser.value()?,
+                        1..=most,
                         "--attempts",
                     )?;
                 }
-                Long("faults") => set(&mut options.faults, parser.value()?.parse()?, "--faults")?,
-                Long("random") => set(&mut options.random, parser.value()?.parse()?, "--random")?,
+                Long("faults") => {
+                    let most = Bounds::MOST.faults;
+                    number(&mut options.faults, parser.value()?, 0..=most, "--faults")?;
+                }
+                Long("random") => {
+                    number(
+                        &mut options.random,
+                        parser.value()?,
+                        1..=u32::MAX,
+                        "--random",
+                    )?;
+                }
                 Long("json") => options.json = true,
                 Value(word) => words.push(word.string()?),
                 _ => return Err(argument.unexpected().into()),
@@ -302,6 +317,23 @@ Options:
         match option.replace(value) {
             None => Ok(()),
             Some(_) => Err(Failure::Usage(format!("{name} is given twice"))),
+        }
+    }
+
+    fn number<T: FromStr + PartialOrd + Display>(
+        option: &mut Option<T>,
+        value: OsString,
+        range: RangeInclusive<T>,
+        name: &str,
+    ) -> Result<(), Failure> {
+        let text = value.string()?;
+        match text.parse().ok().filter(|number| range.contains(number)) {
+            Some(number) => set(option, number, name),
+            None => Err(Failure::Usage(format!(
+                "{name}: expected a number from {} to {}, found {text:?}",
+                range.start(),
+                range.end()
+            ))),
         }
     }
 

@@ -267,10 +267,26 @@ fn nonsense_on_the_command_line_is_one_line() {
             "no fault \"nonsense\"; there is none, ",
         ),
         (
-            &["explore", "--fault", "none", "--callers", "5"],
-            "callers: expected a number from 1 to 4",
+            &["explore", "--fault", "none", "--faults", "1"],
+            "faults: expected a number from 0 to 0",
         ),
-        (&["explore", "--callers", "many"], "many"),
+        (
+            &["explore", "--callers", "5"],
+            "--callers: expected a number from 1 to 4, found \"5\"",
+        ),
+        (
+            &["explore", "--callers", "many"],
+            "from 1 to 4, found \"many\"",
+        ),
+        (
+            &["explore", "--attempts", "0"],
+            "--attempts: expected a number from 1 to 3",
+        ),
+        (
+            &["explore", "--faults", "3"],
+            "--faults: expected a number from 0 to 2",
+        ),
+        (&["explore", "--random", "0"], "--random: expected"),
         (&["explore", "--group", "lab"], "--group does not go"),
         (&["explore", "nonsense"], "too many arguments"),
         (&["replay"], "replay wants a token"),

@@ -53,6 +53,15 @@ pub struct Bounds {
     pub faults: u8,
 }
 
+impl Bounds {
+    /// The most of each that any class takes.
+    pub const MOST: Self = Self {
+        callers: 4,
+        attempts: 3,
+        faults: 2,
+    };
+}
+
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (number, one, more)) in [
@@ -117,7 +126,7 @@ pub const FAULTS: &[FaultClass] = &[
         [1, 2, 1],
     ),
     class(Fault::Killed, "killed", "process killed", [1, 2, 2]),
-    class(Fault::PowerLost, "power_lost", "power lost", [1, 2, 1]),
+    class(Fault::PowerLost, "power_lost", "power lost", [1, 2, 2]),
     class(
         Fault::RecordPruned,
         "record_pruned",
@@ -225,15 +234,16 @@ impl Case {
     /// [`CaseError::Bounds`].
     pub fn within(self, bounds: Bounds) -> Result<Self, CaseError> {
         let usual = self.class.bounds;
-        let most_faults = if usual.faults == 0 { 0 } else { 2 };
+        let most = Bounds::MOST;
+        let most_faults = if usual.faults == 0 { 0 } else { most.faults };
         let callers = match self.class.fault {
-            Fault::TwoIntentions => (2, 4),
+            Fault::TwoIntentions => (2, most.callers),
             Fault::ChangedPayload => (1, 1),
-            _ => (1, 4),
+            _ => (1, most.callers),
         };
         let attempts = match self.class.fault {
-            Fault::ChangedPayload => (2, 3),
-            _ => (1, 3),
+            Fault::ChangedPayload => (2, most.attempts),
+            _ => (1, most.attempts),
         };
         for (name, number, (least, most)) in [
             ("callers", bounds.callers, callers),
