@@ -388,7 +388,7 @@ impl State {
     ) -> Result<(), Dead> {
         self.operate(process, file, Operation::Sync)?;
         inode.borrow_mut().bytes.sync();
-        // As SQLite on Unix does with the first sync of a file that it created. The name alone does not tell: a file
+        // As SQLite on Unix does with the first sync of a journal that it created. The name alone does not tell: a file
         // of that name whose deletion was not synced may still be there.
         let durable = self.durable.get(file);
         if !durable.is_some_and(|durable| Rc::ptr_eq(durable, inode)) {
