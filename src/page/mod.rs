@@ -142,26 +142,32 @@ struct Job {
     /// Scenarios without an answer yet, in the order in which the worker runs them.
     open: VecDeque<String>,
     report: bool,
-    total: usize,
-    agreed: usize,
-    differed: usize,
-    failed: usize,
-    /// What is said of the last scenario that got an answer.
+    tally: Tally,
+    /// What is said of the last scenario that got an answer; of a run to show, what is said once it stands there.
     last: String,
     slow: bool,
     timers: Vec<Timer>,
 }
 
+/// How the answers to a press compare with the record.
+#[derive(Default)]
+struct Tally {
+    total: usize,
+    agreed: usize,
+    differed: usize,
+    failed: usize,
+}
+
 impl Job {
     fn done(&self) -> usize {
-        self.total - self.open.len()
+        self.tally.total - self.open.len()
     }
 
     fn summary(&self) -> String {
         if self.group.is_none() {
             return self.last.clone();
         }
-        summary(self.total, self.agreed, self.differed, self.failed)
+        self.tally.summary()
     }
 
     fn progress(&self) -> String {
@@ -170,9 +176,14 @@ impl Job {
         }
         match (&self.group, self.open.front()) {
             (None, Some(scenario)) => format!("Running {scenario} …"),
-            _ => progress(self.done(), self.total),
+            _ => progress(self.done(), self.tally.total),
         }
     }
+}
+
+/// Of scenarios and tokens only tokens have a full stop.
+fn is_token(id: &str) -> bool {
+    id.contains('.')
 }
 
 fn progress(done: usize, total: usize) -> String {
@@ -183,16 +194,23 @@ fn stopped(done: usize, total: usize) -> String {
     format!("Stopped. {done} of {total} done.")
 }
 
-fn summary(total: usize, agreed: usize, differed: usize, failed: usize) -> String {
-    let mut text = format!("{agreed} of {total} agree with the recorded results");
-    let differ = if differed == 1 { "differs" } else { "differ" };
-    for (count, what) in [(differed, differ), (failed, "failed")] {
-        if count > 0 {
-            text.push_str(&format!("; {count} {what}"));
+impl Tally {
+    fn summary(&self) -> String {
+        let (agreed, total) = (self.agreed.to_string(), self.total.to_string());
+        let mut text = [&agreed, " of ", &total, " agree with the recorded results"].concat();
+        let differ = if self.differed == 1 {
+            " differs"
+        } else {
+            " differ"
+        };
+        for (count, what) in [(self.differed, differ), (self.failed, " failed")] {
+            if count > 0 {
+                text.push_str(&["; ", &count.to_string(), what].concat());
+            }
         }
+        text.push('.');
+        text
     }
-    text.push('.');
-    text
 }
 
 impl Page {
@@ -352,11 +370,11 @@ impl Page {
             pressed,
             report: true,
             group,
-            total: scenarios.len(),
+            tally: Tally {
+                total: scenarios.len(),
+                ..Tally::default()
+            },
             open: scenarios,
-            agreed: 0,
-            differed: 0,
-            failed: 0,
             last: String::new(),
             slow: false,
             timers: Vec::new(),
@@ -471,7 +489,14 @@ impl Page {
             } else {
                 ": a check fails, as the evidence shows"
             };
-            job.last = [&ran.scenario, verdict].concat();
+            if job.last.is_empty() {
+                let name = if is_token(&ran.scenario) {
+                    "The run"
+                } else {
+                    &ran.scenario
+                };
+                job.last = [name, verdict].concat();
+            }
             return Ok(());
         }
         let row = self.row(&ran.scenario)?;
@@ -501,9 +526,9 @@ impl Page {
         if let Some(job) = &mut self.current {
             job.open.retain(|open| *open != ran.scenario);
             if agrees {
-                job.agreed += 1;
+                job.tally.agreed += 1;
             } else {
-                job.differed += 1;
+                job.tally.differed += 1;
             }
             job.last = format!("{}: {verdict}", ran.scenario);
         }
@@ -576,8 +601,13 @@ impl Page {
         }
         if let Some(job) = &mut self.current {
             job.open.retain(|open| open != scenario);
-            job.failed += 1;
-            job.last = format!("{scenario}: {verdict}");
+            job.tally.failed += 1;
+            // A token may be long, and what is wrong with it stands beside it.
+            job.last = if is_token(scenario) {
+                verdict
+            } else {
+                format!("{scenario}: {verdict}")
+            };
             // A report over less than was asked for would not be a results.json.
             job.report = false;
         }
@@ -653,8 +683,11 @@ impl Page {
             return Ok(());
         };
         self.worker = None;
-        let summary = stopped(job.done(), job.total);
+        let summary = stopped(job.done(), job.tally.total);
         for stopped in std::iter::once(job).chain(std::mem::take(&mut self.waiting)) {
+            if let Ask::Show(place, _) = &stopped.ask {
+                place.set_text_content(Some("stopped"));
+            }
             let rows = if stopped.ask == Ask::Run {
                 stopped.open.iter()
             } else {

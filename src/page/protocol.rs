@@ -136,12 +136,8 @@ pub struct Steps {
 pub struct Progress {
     /// Which request.
     pub request: u32,
-    /// Schedules that are settled; there may be more than a number of JavaScript can tell.
-    pub schedules: String,
-    /// Runs that stopped at a known state.
-    pub pruned: u32,
-    /// Runs.
-    pub runs: u32,
+    /// For the reader.
+    pub text: String,
 }
 
 /// What a search said.
@@ -151,7 +147,7 @@ pub struct Explored {
     pub request: u32,
     /// The verdict, as `results.json` has it.
     pub verdict: String,
-    /// What holds and what breaks, in sentences.
+    /// The bounds, what holds, what breaks and how long it took, in sentences.
     pub sentences: Vec<String>,
     /// The shortest counterexample.
     pub token: Option<String>,
@@ -250,9 +246,7 @@ impl Reply {
             }),
             "Progress" => Ok(Self::Progress(Progress {
                 request: body.number("request")?,
-                schedules: body.text("schedules")?,
-                pruned: body.number("pruned")?,
-                runs: body.number("runs")?,
+                text: body.text("text")?,
             })),
             "Explored" => Ok(Self::Explored(Box::new(Explored {
                 request: body.number("request")?,

@@ -42,6 +42,8 @@ struct Searching {
     search: Search,
     /// The most runs.
     limit: u64,
+    /// By the clock of this machine; of no result.
+    since_ms: f64,
     next_slice: Option<Timer>,
 }
 
@@ -247,6 +249,7 @@ fn explore(scope: &DedicatedWorkerGlobalScope, request: u32, name: String) -> Re
                 name,
                 search,
                 limit,
+                since_ms: js_sys::Date::now(),
                 next_slice: None,
             };
             searching.wait()
@@ -287,9 +290,15 @@ fn slice() -> Result<(), JsValue> {
     let progress = searching.search.progress();
     let told = Progress {
         request: searching.request,
-        schedules: progress.schedules.to_string(),
-        pruned: progress.pruned as u32,
-        runs: progress.runs as u32,
+        text: [
+            &progress.schedules.to_string(),
+            " schedules so far; ",
+            &progress.pruned.to_string(),
+            " runs pruned at a known state; ",
+            &searching.rate(),
+            " …",
+        ]
+        .concat(),
     };
     send(&searching.scope, &Reply::Progress(told))?;
     searching.wait()
@@ -307,9 +316,35 @@ impl Searching {
         Ok(())
     }
 
+    fn rate(&self) -> String {
+        let runs = self.search.progress().runs;
+        let seconds = (js_sys::Date::now() - self.since_ms) / 1000.0;
+        let rate = runs as f64 / seconds.max(0.001);
+        [
+            &runs.to_string(),
+            " runs, ",
+            &(rate as u64).to_string(),
+            " a second",
+        ]
+        .concat()
+    }
+
     fn answer(self) -> Result<(), JsValue> {
         let cell = Cell::of(&self.search);
-        let sentences = [
+        let progress = self.search.progress();
+        let extent = if !cell.limited {
+            ""
+        } else if progress.limited {
+            " The search came to its limit: not every schedule was tried."
+        } else if progress.runs >= self.limit {
+            " These are schedules at random, not all."
+        } else {
+            " Stopped before every schedule was tried."
+        };
+        let verdict = cell.verdict();
+        let bounds = cell.bounds.to_string();
+        let mut sentences = vec![["Within ", &bounds, ": ", &verdict, ".", extent].concat()];
+        let invariants = [
             (
                 "Holds, and was put to the test: ",
                 &cell.shown,
@@ -317,19 +352,22 @@ impl Searching {
             ),
             ("Broken: ", &cell.broken, Invariant::breach),
         ];
-        let sentences = sentences
-            .into_iter()
-            .filter(|(_, list, _)| !list.is_empty());
+        for (begin, list, words) in invariants {
+            if !list.is_empty() {
+                let list: Vec<&str> = list.iter().map(|&one| words(one)).collect();
+                sentences.push([begin, &list.join("; "), "."].concat());
+            }
+        }
+        let token = cell.counterexample.map(|found| found.token);
+        if let Some(token) = &token {
+            sentences.push(["Token of the shortest: ", token].concat());
+        }
+        sentences.push([&self.rate(), "."].concat());
         let explored = Explored {
             request: self.request,
-            verdict: cell.verdict(),
-            sentences: sentences
-                .map(|(begin, list, words)| {
-                    let list: Vec<&str> = list.iter().map(|&one| words(one)).collect();
-                    [begin, &list.join("; "), "."].concat()
-                })
-                .collect(),
-            token: cell.counterexample.map(|found| found.token),
+            verdict,
+            sentences,
+            token,
             runs: cell.runs as u32,
         };
         send(&self.scope, &Reply::Explored(Box::new(explored)))

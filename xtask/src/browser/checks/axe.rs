@@ -11,6 +11,7 @@ use crate::browser::page::{Page, Setup};
 use crate::tools;
 
 pub const ALL: &[Check] = &[
+    check!(axe_finds_nothing_in_the_bench, Setup::PLAIN),
     check!("axe_finds_nothing", axe_finds_nothing, TRAPPING),
     check!(
         "axe_finds_nothing_in_the_dark",
@@ -34,6 +35,15 @@ async fn axe_finds_nothing(page: &Page, expected: &Expected) -> Result<()> {
     every_row_agrees(page, expected).await?;
     page.open_everything().await?;
     axe(page, "with all of it run and open").await
+}
+
+async fn axe_finds_nothing_in_the_bench(page: &Page, _: &Expected) -> Result<()> {
+    page.load_at("bench.html").await?;
+    page.wait("it is measured", async || {
+        Ok((page.status().await? == "Measured.").then_some(()))
+    })
+    .await?;
+    axe(page, "measured").await
 }
 
 /// Runs axe-core on the page as it stands. A script from WebDriver is not under the page's policy.
