@@ -175,7 +175,7 @@ impl Job {
             return "The storm runs …".to_owned();
         }
         match (&self.group, self.open.front()) {
-            (None, Some(scenario)) => format!("Running {scenario} …"),
+            (None, Some(scenario)) => ["Running ", scenario, " …"].concat(),
             _ => progress(self.done(), self.tally.total),
         }
     }
@@ -187,7 +187,14 @@ fn is_token(id: &str) -> bool {
 }
 
 fn progress(done: usize, total: usize) -> String {
-    format!("Running … {done} of {total} done.")
+    [
+        "Running … ",
+        &done.to_string(),
+        " of ",
+        &total.to_string(),
+        " done.",
+    ]
+    .concat()
 }
 
 fn stopped(done: usize, total: usize) -> String {
@@ -518,7 +525,7 @@ impl Page {
         let verdict = if agrees {
             "✓ agrees".to_owned()
         } else {
-            format!("✗ differs: {}", differing.join(", "))
+            ["✗ differs: ", &differing.join(", ")].concat()
         };
         dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
         row.set_attribute("data-state", if agrees { "agrees" } else { "differs" })?;
@@ -530,7 +537,7 @@ impl Page {
             } else {
                 job.tally.differed += 1;
             }
-            job.last = format!("{}: {verdict}", ran.scenario);
+            job.last = [&ran.scenario, ": ", &verdict].concat();
         }
         self.show_progress()
     }
@@ -569,7 +576,7 @@ impl Page {
     }
 
     fn show_evidence(&self, ran: &Ran) -> Result<(), JsValue> {
-        let details = dom::by_id(&self.document, &format!("evidence-{}", ran.scenario))?;
+        let details = dom::by_id(&self.document, &["evidence-", &ran.scenario].concat())?;
         let body = dom::first(&details, ".evidence-body")?;
         let trace_was_open = body.query_selector(".trace[open]")?.is_some();
         body.set_inner_html(&ran.evidence);
@@ -582,7 +589,7 @@ impl Page {
 
     /// Shows a failure beside its button. The scenario counts as answered.
     fn failed(&mut self, scenario: &str, message: &str) -> Result<(), JsValue> {
-        let verdict = format!("✗ failed: {message}");
+        let verdict = ["✗ failed: ", message].concat();
         if self.asks(&Ask::Run) {
             let row = self.row(scenario)?;
             dom::first(&row, ".reader")?.set_text_content(None);
@@ -606,7 +613,7 @@ impl Page {
             job.last = if is_token(scenario) {
                 verdict
             } else {
-                format!("{scenario}: {verdict}")
+                [scenario, ": ", &verdict].concat()
             };
             // A report over less than was asked for would not be a results.json.
             job.report = false;
@@ -653,7 +660,7 @@ impl Page {
             .as_ref()
             .map(|job| job.open.clone())
             .unwrap_or_default();
-        let message = format!("the engine stopped: {message}; press Run to try again");
+        let message = ["the engine stopped: ", message, "; press Run to try again"].concat();
         // A worker that never listened would fare no better with the next scenario.
         let lost = if was_ready { 1 } else { open.len() };
         for scenario in open.iter().take(lost) {

@@ -95,8 +95,9 @@ impl Page {
             "replay" => {
                 let token = dom::value(&self.document, "token")?;
                 self.mark("token", None)?;
+                dom::by_id(&self.document, "replayed")?.set_attribute("hidden", "")?;
                 if !super::is_token(&token) {
-                    return self.mark("token", Some(&CaseError::Form.to_string()));
+                    return self.refuse("token", &CaseError::Form.to_string());
                 }
                 self.show(button, "replayed", token.trim().to_owned(), None)
             }
@@ -502,6 +503,7 @@ impl Page {
         let key = dom::value(&self.document, "edited-key")?;
         let payload = dom::value(&self.document, "edited-payload")?;
         let scenario = dom::value(&self.document, "edited-scenario")?;
+        dom::by_id(&self.document, "edited")?.set_attribute("hidden", "")?;
         for control in ["edited-key", "edited-payload"] {
             self.mark(control, None)?;
         }
@@ -518,7 +520,7 @@ impl Page {
                     FixtureError::Key(_) => "edited-key",
                     _ => "edited-payload",
                 };
-                self.mark(control, Some(&error.to_string()))
+                self.refuse(control, &error.to_string())
             }
         }
     }
@@ -531,10 +533,13 @@ impl Page {
         if let Some(place) = control.get_attribute("aria-describedby") {
             dom::by_id(&self.document, &place)?.set_text_content(problem);
         }
-        if problem.is_some() {
-            self.status.set_text_content(problem);
-        }
         Ok(())
+    }
+
+    /// Says what is wrong with a control, beside it and aloud.
+    fn refuse(&self, control: &str, problem: &str) -> Result<(), JsValue> {
+        self.status.set_text_content(Some(problem));
+        self.mark(control, Some(problem))
     }
 
     /// A control of the workbench was changed.
@@ -597,15 +602,12 @@ impl Page {
                 CaseError::Bounds { name, .. } => ["explore-", name].concat(),
                 _ => CONTROLS[0].to_owned(),
             };
-            self.mark(&control, Some(&error.to_string()))?;
+            self.refuse(&control, &error.to_string())?;
             return Ok(None);
         }
         if values[5] == "random" {
             let Ok(seed) = values[6].trim().parse::<u64>() else {
-                self.mark(
-                    "explore-seed",
-                    Some("seed: expected a whole number, from 0"),
-                )?;
+                self.refuse("explore-seed", "seed: expected a whole number, from 0")?;
                 return Ok(None);
             };
             search = [&search, ".", &seed.to_string()].concat();

@@ -67,17 +67,9 @@ pub fn worker_main() -> Result<(), JsValue> {
 /// built for size formats none and comes straight to the trap.
 fn report_panics(scope: DedicatedWorkerGlobalScope) {
     std::panic::set_hook(Box::new(move |info| {
-        // Of the place only the file's name: a path would name the machine that built the engine.
-        let place = info.location().map_or(String::new(), |at| {
-            let file = at.file().rsplit(['/', '\\']).next().unwrap_or_default();
-            format!(" ({file}:{})", at.line())
-        });
-        let message = format!(
-            "{}{place}",
-            info.payload_as_str().unwrap_or("the engine panicked")
-        );
+        let message = info.payload_as_str().unwrap_or("the engine panicked");
         // Nobody is left to tell if this fails; the error event of the trap still follows.
-        let _ = send(&scope, &Reply::Panicked(message));
+        let _ = send(&scope, &Reply::Panicked(message.to_owned()));
     }));
 }
 

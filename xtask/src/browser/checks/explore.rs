@@ -438,6 +438,12 @@ async fn explore_at_random_finds_what_the_native_search_finds(
 
 async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
+    page.script(
+        "window.said = [];
+         const status = document.getElementById('status');
+         new MutationObserver(() => window.said.push(status.textContent)).observe(status, { childList: true });",
+    )
+    .await?;
     for (nonsense, told) in [
         ("", "a token has the form"),
         ("naive_retry", "a token has the form"),
@@ -459,6 +465,11 @@ async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -
             "expected nothing replayed"
         );
     }
+    let said = text_of(page, "it is said", "window.said?.join('|')").await?;
+    ensure!(
+        said.matches("belong to another run").count() == 1,
+        "expected it said once, heard `{said}`"
+    );
     choose(page, "token", " deferred.none.220.- ").await?;
     page.press("#replay").await?;
     let seen = text_of(
@@ -475,6 +486,13 @@ async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -
         )
         .await?,
         "expected no problem left"
+    );
+    choose(page, "token", "x").await?;
+    page.press("#replay").await?;
+    ensure!(
+        page.holds("document.getElementById('replayed').hidden")
+            .await?,
+        "expected the earlier run gone"
     );
     no_errors(page).await
 }
