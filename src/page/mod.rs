@@ -278,7 +278,6 @@ impl Page {
                     }
                     self.finish()
                 }
-                Reply::Panicked(message) => self.broken(&message),
                 // An answer to a request that is over.
                 _ => Ok(()),
             },
@@ -771,7 +770,7 @@ fn show_report(details: &Element, text: &str) -> Result<(), JsValue> {
     details.remove_attribute("hidden")
 }
 
-/// Why a worker ended, for the reader. A panic in a module built for size is a bare trap, which each browser words
+/// Why a worker ended, for the reader. A panic ends in a bare trap, which each browser words
 /// in its own way: `unreachable`, `unreachable executed`, `Unreachable code should not be executed`.
 fn cause(message: &str) -> &str {
     if message.contains("nreachable") {

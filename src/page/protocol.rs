@@ -95,8 +95,6 @@ pub enum Reply {
         /// The text of `results.json`, if it was wanted and all scenarios ran.
         report: Option<String>,
     },
-    /// The engine panicked, here is why, for the reader. The worker is of no more use.
-    Panicked(String),
 }
 
 /// What one run showed.
@@ -259,9 +257,6 @@ impl Reply {
                 request: body.number("request")?,
                 report: body.optional_text("report")?,
             }),
-            "Panicked" => Ok(Self::Panicked(
-                body.0.as_string().ok_or_else(|| unreadable(&variant))?,
-            )),
             _ => Err(unreadable(&variant)),
         }
     }

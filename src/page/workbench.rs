@@ -205,7 +205,6 @@ impl Page {
             Reply::Failed {
                 request, message, ..
             } => self.search_answered(place, request, Err(message)),
-            Reply::Panicked(message) => self.search_broken(place, &message),
             // Not asked of these workers.
             Reply::Ran(_) | Reply::Steps(_) | Reply::Storm { .. } | Reply::Done { .. } => Ok(()),
         }

@@ -51,7 +51,6 @@ struct Searching {
 #[wasm_bindgen]
 pub fn worker_main() -> Result<(), JsValue> {
     let scope: DedicatedWorkerGlobalScope = js_sys::global().dyn_into()?;
-    report_panics(scope.clone());
     let answering = scope.clone();
     let listener = Listener::new(&scope, "message", move |event| {
         if let Err(thrown) = answer(&answering, &event) {
@@ -61,16 +60,6 @@ pub fn worker_main() -> Result<(), JsValue> {
     })?;
     REQUESTS.set(Some(listener));
     send(&scope, &Reply::Ready)
-}
-
-/// A panic ends in a trap that says only `unreachable`; its message has to go ahead of it. The standard library that is
-/// built for size formats none and comes straight to the trap.
-fn report_panics(scope: DedicatedWorkerGlobalScope) {
-    std::panic::set_hook(Box::new(move |info| {
-        let message = info.payload_as_str().unwrap_or("the engine panicked");
-        // Nobody is left to tell if this fails; the error event of the trap still follows.
-        let _ = send(&scope, &Reply::Panicked(message.to_owned()));
-    }));
 }
 
 fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsValue> {
