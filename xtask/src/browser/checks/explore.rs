@@ -78,6 +78,14 @@ async fn choose(page: &Page, id: &str, value: &str) -> Result<()> {
 /// Every cell is recorded as `results.json` has it, with its token, and the reader's own search agrees.
 async fn explore_all_finds_the_recorded_matrix(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
+    ensure!(
+        page.holds(
+            "(([button, table]) => Math.abs(button.right - table.right) < 1 && button.top < table.top + 40)(
+               ['explore-all', 'matrix-caption'].map((id) => document.getElementById(id).getBoundingClientRect()))",
+        )
+        .await?,
+        "expected Run all in the caption's corner"
+    );
     page.press("#explore-all").await?;
     let summary = text_of(
         page,
