@@ -12,7 +12,7 @@ function answer(message, wanted) {
     worker.onerror = (event) => reject(new Error(event.message || "the worker could not be loaded"));
     worker.onmessage = ({ data }) => {
       if (data === wanted || data[wanted]) resolve(data[wanted]);
-      else if (data.Failed || data.Panicked) reject(new Error(data.Failed?.message ?? data.Panicked));
+      else if (data.Failed) reject(new Error(data.Failed.message));
     };
     worker.postMessage(message);
   });

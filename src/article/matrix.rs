@@ -76,10 +76,10 @@ pub(super) fn workbench() -> String {
     let fixture = Fixture::committed();
     [
         "<section id=\"workbench\" aria-label=\"Workbench\" hidden>\n<h3>Workbench</h3>\n\
-         <h4>Search within your own bounds</h4>\n<p>A schedule says who moves at each point, and where \
-         a fault strikes. Each run tries one on the database. A run that comes to a state from which all has \
-         been tried stops there: it is pruned, and the schedules behind that state are counted again, not run.</p>\n\
-         <div class=\"fields\">\n",
+         <h4>Search within your own bounds</h4>\n\
+         <p>A schedule is one order of all the moves, with the faults at their places. A run plays one on the \
+         database. It is pruned, that is, broken off, where it comes to a state from which everything was \
+         tried before; the schedules behind that state count without being run again.</p>\n<div class=\"fields\">\n",
         &select(
             "explore-design",
             "Design",

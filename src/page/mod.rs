@@ -142,26 +142,32 @@ struct Job {
     /// Scenarios without an answer yet, in the order in which the worker runs them.
     open: VecDeque<String>,
     report: bool,
-    total: usize,
-    agreed: usize,
-    differed: usize,
-    failed: usize,
-    /// What is said of the last scenario that got an answer.
+    tally: Tally,
+    /// What is said of the last scenario that got an answer; of a run to show, what is said once it stands there.
     last: String,
     slow: bool,
     timers: Vec<Timer>,
 }
 
+/// How the answers to a press compare with the record.
+#[derive(Default)]
+struct Tally {
+    total: usize,
+    agreed: usize,
+    differed: usize,
+    failed: usize,
+}
+
 impl Job {
     fn done(&self) -> usize {
-        self.total - self.open.len()
+        self.tally.total - self.open.len()
     }
 
     fn summary(&self) -> String {
         if self.group.is_none() {
             return self.last.clone();
         }
-        summary(self.total, self.agreed, self.differed, self.failed)
+        self.tally.summary()
     }
 
     fn progress(&self) -> String {
@@ -169,30 +175,49 @@ impl Job {
             return "The storm runs …".to_owned();
         }
         match (&self.group, self.open.front()) {
-            (None, Some(scenario)) => format!("Running {scenario} …"),
-            _ => progress(self.done(), self.total),
+            (None, Some(scenario)) => ["Running ", scenario, " …"].concat(),
+            _ => progress(self.done(), self.tally.total),
         }
     }
 }
 
+/// Of scenarios and tokens only tokens have a full stop.
+fn is_token(id: &str) -> bool {
+    id.contains('.')
+}
+
 fn progress(done: usize, total: usize) -> String {
-    format!("Running … {done} of {total} done.")
+    [
+        "Running … ",
+        &done.to_string(),
+        " of ",
+        &total.to_string(),
+        " done.",
+    ]
+    .concat()
 }
 
 fn stopped(done: usize, total: usize) -> String {
     format!("Stopped. {done} of {total} done.")
 }
 
-fn summary(total: usize, agreed: usize, differed: usize, failed: usize) -> String {
-    let mut text = format!("{agreed} of {total} agree with the recorded results");
-    let differ = if differed == 1 { "differs" } else { "differ" };
-    for (count, what) in [(differed, differ), (failed, "failed")] {
-        if count > 0 {
-            text.push_str(&format!("; {count} {what}"));
+impl Tally {
+    fn summary(&self) -> String {
+        let (agreed, total) = (self.agreed.to_string(), self.total.to_string());
+        let mut text = [&agreed, " of ", &total, " agree with the recorded results"].concat();
+        let differ = if self.differed == 1 {
+            " differs"
+        } else {
+            " differ"
+        };
+        for (count, what) in [(self.differed, differ), (self.failed, " failed")] {
+            if count > 0 {
+                text.push_str(&["; ", &count.to_string(), what].concat());
+            }
         }
+        text.push('.');
+        text
     }
-    text.push('.');
-    text
 }
 
 impl Page {
@@ -253,7 +278,6 @@ impl Page {
                     }
                     self.finish()
                 }
-                Reply::Panicked(message) => self.broken(&message),
                 // An answer to a request that is over.
                 _ => Ok(()),
             },
@@ -352,11 +376,11 @@ impl Page {
             pressed,
             report: true,
             group,
-            total: scenarios.len(),
+            tally: Tally {
+                total: scenarios.len(),
+                ..Tally::default()
+            },
             open: scenarios,
-            agreed: 0,
-            differed: 0,
-            failed: 0,
             last: String::new(),
             slow: false,
             timers: Vec::new(),
@@ -471,7 +495,14 @@ impl Page {
             } else {
                 ": a check fails, as the evidence shows"
             };
-            job.last = [&ran.scenario, verdict].concat();
+            if job.last.is_empty() {
+                let name = if is_token(&ran.scenario) {
+                    "The run"
+                } else {
+                    &ran.scenario
+                };
+                job.last = [name, verdict].concat();
+            }
             return Ok(());
         }
         let row = self.row(&ran.scenario)?;
@@ -493,7 +524,7 @@ impl Page {
         let verdict = if agrees {
             "✓ agrees".to_owned()
         } else {
-            format!("✗ differs: {}", differing.join(", "))
+            ["✗ differs: ", &differing.join(", ")].concat()
         };
         dom::first(&row, ".agreement")?.set_text_content(Some(&verdict));
         row.set_attribute("data-state", if agrees { "agrees" } else { "differs" })?;
@@ -501,11 +532,11 @@ impl Page {
         if let Some(job) = &mut self.current {
             job.open.retain(|open| *open != ran.scenario);
             if agrees {
-                job.agreed += 1;
+                job.tally.agreed += 1;
             } else {
-                job.differed += 1;
+                job.tally.differed += 1;
             }
-            job.last = format!("{}: {verdict}", ran.scenario);
+            job.last = [&ran.scenario, ": ", &verdict].concat();
         }
         self.show_progress()
     }
@@ -544,7 +575,7 @@ impl Page {
     }
 
     fn show_evidence(&self, ran: &Ran) -> Result<(), JsValue> {
-        let details = dom::by_id(&self.document, &format!("evidence-{}", ran.scenario))?;
+        let details = dom::by_id(&self.document, &["evidence-", &ran.scenario].concat())?;
         let body = dom::first(&details, ".evidence-body")?;
         let trace_was_open = body.query_selector(".trace[open]")?.is_some();
         body.set_inner_html(&ran.evidence);
@@ -557,7 +588,7 @@ impl Page {
 
     /// Shows a failure beside its button. The scenario counts as answered.
     fn failed(&mut self, scenario: &str, message: &str) -> Result<(), JsValue> {
-        let verdict = format!("✗ failed: {message}");
+        let verdict = ["✗ failed: ", message].concat();
         if self.asks(&Ask::Run) {
             let row = self.row(scenario)?;
             dom::first(&row, ".reader")?.set_text_content(None);
@@ -576,8 +607,13 @@ impl Page {
         }
         if let Some(job) = &mut self.current {
             job.open.retain(|open| open != scenario);
-            job.failed += 1;
-            job.last = format!("{scenario}: {verdict}");
+            job.tally.failed += 1;
+            // A token may be long, and what is wrong with it stands beside it.
+            job.last = if is_token(scenario) {
+                verdict
+            } else {
+                [scenario, ": ", &verdict].concat()
+            };
             // A report over less than was asked for would not be a results.json.
             job.report = false;
         }
@@ -623,7 +659,7 @@ impl Page {
             .as_ref()
             .map(|job| job.open.clone())
             .unwrap_or_default();
-        let message = format!("the engine stopped: {message}; press Run to try again");
+        let message = ["the engine stopped: ", message, "; press Run to try again"].concat();
         // A worker that never listened would fare no better with the next scenario.
         let lost = if was_ready { 1 } else { open.len() };
         for scenario in open.iter().take(lost) {
@@ -653,8 +689,11 @@ impl Page {
             return Ok(());
         };
         self.worker = None;
-        let summary = stopped(job.done(), job.total);
+        let summary = stopped(job.done(), job.tally.total);
         for stopped in std::iter::once(job).chain(std::mem::take(&mut self.waiting)) {
+            if let Ask::Show(place, _) = &stopped.ask {
+                place.set_text_content(Some("stopped"));
+            }
             let rows = if stopped.ask == Ask::Run {
                 stopped.open.iter()
             } else {
@@ -731,7 +770,7 @@ fn show_report(details: &Element, text: &str) -> Result<(), JsValue> {
     details.remove_attribute("hidden")
 }
 
-/// Why a worker ended, for the reader. A panic in a module built for size is a bare trap, which each browser words
+/// Why a worker ended, for the reader. A panic ends in a bare trap, which each browser words
 /// in its own way: `unreachable`, `unreachable executed`, `Unreachable code should not be executed`.
 fn cause(message: &str) -> &str {
     if message.contains("nreachable") {

@@ -95,8 +95,6 @@ pub enum Reply {
         /// The text of `results.json`, if it was wanted and all scenarios ran.
         report: Option<String>,
     },
-    /// The engine panicked, here is why, for the reader. The worker is of no more use.
-    Panicked(String),
 }
 
 /// What one run showed.
@@ -136,12 +134,8 @@ pub struct Steps {
 pub struct Progress {
     /// Which request.
     pub request: u32,
-    /// Schedules that are settled; there may be more than a number of JavaScript can tell.
-    pub schedules: String,
-    /// Runs that stopped at a known state.
-    pub pruned: u32,
-    /// Runs.
-    pub runs: u32,
+    /// For the reader.
+    pub text: String,
 }
 
 /// What a search said.
@@ -151,7 +145,7 @@ pub struct Explored {
     pub request: u32,
     /// The verdict, as `results.json` has it.
     pub verdict: String,
-    /// What holds and what breaks, in sentences.
+    /// The bounds, what holds, what breaks and how long it took, in sentences.
     pub sentences: Vec<String>,
     /// The shortest counterexample.
     pub token: Option<String>,
@@ -250,9 +244,7 @@ impl Reply {
             }),
             "Progress" => Ok(Self::Progress(Progress {
                 request: body.number("request")?,
-                schedules: body.text("schedules")?,
-                pruned: body.number("pruned")?,
-                runs: body.number("runs")?,
+                text: body.text("text")?,
             })),
             "Explored" => Ok(Self::Explored(Box::new(Explored {
                 request: body.number("request")?,
@@ -265,9 +257,6 @@ impl Reply {
                 request: body.number("request")?,
                 report: body.optional_text("report")?,
             }),
-            "Panicked" => Ok(Self::Panicked(
-                body.0.as_string().ok_or_else(|| unreadable(&variant))?,
-            )),
             _ => Err(unreadable(&variant)),
         }
     }

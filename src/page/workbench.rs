@@ -11,7 +11,7 @@ use web_sys::{Element, HtmlElement};
 
 use super::dom::{self, Timer};
 use super::protocol::{Choice, Explored, Progress, Reply, Request, encode};
-use super::{Ask, EngineWorker, Input, Page, take};
+use super::{Ask, EngineWorker, Input, Page, Tally, take};
 use crate::explore::{Case, CaseError};
 use crate::json::{self, Value};
 use crate::scenario::{Fixture, FixtureError};
@@ -47,10 +47,8 @@ pub(super) struct Searches {
     /// Searches that nothing is shown of yet, in the order asked for.
     tasks: Vec<Task>,
     last_request: u32,
-    total: usize,
-    agreed: usize,
-    differed: usize,
-    failed: usize,
+    /// Of the cells.
+    tally: Tally,
     /// Calls off those that do not stop.
     stopping: Option<Timer>,
 }
@@ -71,8 +69,6 @@ struct Task {
     /// The cell; without one it is the workbench's.
     cell: Option<HtmlElement>,
     begun: bool,
-    /// By the page's clock; of no result.
-    since_ms: f64,
     answer: Option<Result<Explored, String>>,
 }
 
@@ -99,8 +95,9 @@ impl Page {
             "replay" => {
                 let token = dom::value(&self.document, "token")?;
                 self.mark("token", None)?;
-                if !token.contains('.') {
-                    return self.mark("token", Some(&CaseError::Form.to_string()));
+                dom::by_id(&self.document, "replayed")?.set_attribute("hidden", "")?;
+                if !super::is_token(&token) {
+                    return self.refuse("token", &CaseError::Form.to_string());
                 }
                 self.show(button, "replayed", token.trim().to_owned(), None)
             }
@@ -120,12 +117,7 @@ impl Page {
         }
         let searches = &mut self.searches;
         if searches.tasks.iter().all(|task| task.cell.is_none()) {
-            (
-                searches.total,
-                searches.agreed,
-                searches.differed,
-                searches.failed,
-            ) = (0, 0, 0, 0);
+            searches.tally = Tally::default();
         }
         for button in buttons {
             let name = button.get_attribute("data-explore").unwrap_or_default();
@@ -141,7 +133,8 @@ impl Page {
             }
             button.set_attribute("aria-disabled", "true")?;
             set_state(&cell, "running", "running …")?;
-            searches.total += 1;
+            cell.remove_attribute("data-seen")?;
+            searches.tally.total += 1;
             searches.add(case.to_string(), button.clone(), Some(cell));
         }
         self.status.set_text_content(None);
@@ -187,7 +180,7 @@ impl Page {
                     seat.worker = Some(EngineWorker::spawn(index + 1)?);
                 }
             }
-            seat.send(&mut searches.tasks)?;
+            seat.send(&searches.tasks)?;
         }
         self.show_search_progress()
     }
@@ -202,7 +195,7 @@ impl Page {
                 if let Some(worker) = &mut seat.worker {
                     worker.ready = true;
                 }
-                seat.send(&mut self.searches.tasks)
+                seat.send(&self.searches.tasks)
             }
             Reply::Progress(progress) => self.search_progress(&progress),
             Reply::Explored(explored) => {
@@ -212,7 +205,6 @@ impl Page {
             Reply::Failed {
                 request, message, ..
             } => self.search_answered(place, request, Err(message)),
-            Reply::Panicked(message) => self.search_broken(place, &message),
             // Not asked of these workers.
             Reply::Ran(_) | Reply::Steps(_) | Reply::Storm { .. } | Reply::Done { .. } => Ok(()),
         }
@@ -241,14 +233,14 @@ impl Page {
         if seat.request != Some(request) {
             return Ok(());
         }
-        let stopped = std::mem::take(&mut seat.stopping);
+        seat.stopping = false;
         seat.request = None;
         let tasks = &mut self.searches.tasks;
         if let Some(at) = tasks.iter().position(|task| task.request == request) {
             tasks[at].answer = Some(answer);
             if tasks[at].cell.is_none() {
                 let task = tasks.remove(at);
-                self.show_choice(task, stopped)?;
+                self.show_choice(task)?;
             }
         }
         self.show_cells()?;
@@ -270,25 +262,23 @@ impl Page {
                 continue;
             };
             let recorded = |name| cell.get_attribute(name).unwrap_or_default();
-            if let Ok(found) = answer
-                && let Some(token) = &found.token
-            {
-                cell.set_attribute("data-found", token)?;
-            }
             let (state, verdict) = match answer {
                 Ok(found)
                     if recorded("title") == found.verdict
                         && recorded("data-token") == found.token.as_deref().unwrap_or_default() =>
                 {
-                    self.searches.agreed += 1;
+                    self.searches.tally.agreed += 1;
                     ("agrees", "✓ agrees".to_owned())
                 }
                 Ok(found) => {
-                    self.searches.differed += 1;
-                    ("differs", ["✗ differs: ", &found.verdict].concat())
+                    self.searches.tally.differed += 1;
+                    let token = found.token.as_deref().unwrap_or_default();
+                    cell.set_attribute("data-seen", token)?;
+                    let verdict = ["✗ differs: ", &found.verdict, " ", token].concat();
+                    ("differs", verdict.trim_end().to_owned())
                 }
                 Err(message) => {
-                    self.searches.failed += 1;
+                    self.searches.tally.failed += 1;
                     ("failed", ["✗ failed: ", message].concat())
                 }
             };
@@ -297,15 +287,9 @@ impl Page {
             last = [&task.search, ": ", &verdict].concat();
         }
         if !last.is_empty() && !self.searches.has_cells() {
-            let Searches {
-                total,
-                agreed,
-                differed,
-                failed,
-                ..
-            } = self.searches;
-            if total > 1 {
-                last = super::summary(total, agreed, differed, failed);
+            let tally = &self.searches.tally;
+            if tally.total > 1 {
+                last = tally.summary();
             }
             self.end_cells(&last)?;
         }
@@ -322,7 +306,7 @@ impl Page {
     }
 
     /// What the workbench's search came to.
-    fn show_choice(&mut self, task: Task, stopped: bool) -> Result<(), JsValue> {
+    fn show_choice(&mut self, task: Task) -> Result<(), JsValue> {
         task.pressed.remove_attribute("aria-disabled")?;
         let stop = dom::by_id(&self.document, "explore-stop")?;
         if self.document.active_element().as_ref() == Some(&*stop) {
@@ -331,49 +315,35 @@ impl Page {
         stop.set_attribute("hidden", "")?;
         let result = dom::by_id(&self.document, "explored")?;
         let (sentences, token) = match task.answer {
-            Some(Ok(found)) => {
-                let begin = if stopped { "Stopped: " } else { "" };
-                let mut sentences = vec![[begin, &found.verdict, "."].concat()];
-                sentences.extend(found.sentences);
-                if let Some(token) = &found.token {
-                    sentences.push(["Token of the shortest: ", token].concat());
-                }
-                self.say_progress(&[&rate(found.runs, task.since_ms), "."].concat())?;
-                (sentences, found.token)
-            }
+            Some(Ok(found)) => (found.sentences, found.token),
             Some(Err(message)) => (vec![["✗ failed: ", &message].concat()], None),
             None => (vec!["Stopped.".to_owned()], None),
         };
-        self.status
-            .set_text_content(sentences.first().map(String::as_str));
+        self.say_progress("")?;
+        let said = sentences.first().cloned().unwrap_or_default();
         for sentence in sentences {
             let line = self.document.create_element("p")?;
             line.set_text_content(Some(&sentence));
             result.append_child(&line)?;
         }
-        match token {
-            Some(token) => self.show(task.pressed, "shortest", token, None),
-            None => Ok(()),
+        let Some(token) = token else {
+            self.status.set_text_content(Some(&said));
+            return Ok(());
+        };
+        self.show(task.pressed, "shortest", token, None)?;
+        if let Some(job) = self.waiting.back_mut().or(self.current.as_mut()) {
+            job.last = said;
         }
+        Ok(())
     }
 
     fn search_progress(&mut self, progress: &Progress) -> Result<(), JsValue> {
         let tasks = &self.searches.tasks;
         let task = tasks.iter().find(|task| task.request == progress.request);
-        let Some(task) = task.filter(|task| task.cell.is_none()) else {
-            return Ok(());
-        };
-        self.say_progress(
-            &[
-                &progress.schedules,
-                " schedules so far; ",
-                &progress.pruned.to_string(),
-                " runs pruned at a known state; ",
-                &rate(progress.runs, task.since_ms),
-                " …",
-            ]
-            .concat(),
-        )
+        match task.filter(|task| task.cell.is_none()) {
+            Some(_) => self.say_progress(&progress.text),
+            None => Ok(()),
+        }
     }
 
     fn say_progress(&self, text: &str) -> Result<(), JsValue> {
@@ -385,7 +355,7 @@ impl Page {
         let searches = &self.searches;
         if searches.has_cells() {
             let open = searches.tasks.iter().filter(|task| task.cell.is_some());
-            let text = super::progress(searches.total - open.count(), searches.total);
+            let text = super::progress(searches.tally.total - open.count(), searches.tally.total);
             self.status.set_text_content(Some(&text));
             self.stop.remove_attribute("hidden")?;
         }
@@ -394,19 +364,27 @@ impl Page {
 
     /// Asks the workers to stop, those of the cells or that of the workbench.
     pub(super) fn stop_searches(&mut self, bench: bool) -> Result<(), JsValue> {
-        let searches = &mut self.searches;
-        for (index, seat) in searches.seats.iter_mut().enumerate() {
-            if (index + 1 == BENCH) == bench && seat.request.is_some() {
-                seat.stopping = true;
-                if let Some(worker) = seat.worker.as_ref().filter(|_| seat.sent) {
+        let mut unasked = Vec::new();
+        for (index, seat) in self.searches.seats.iter_mut().enumerate() {
+            if (index + 1 == BENCH) != bench || seat.request.is_none() {
+                continue;
+            }
+            match &seat.worker {
+                Some(worker) if seat.sent => {
+                    seat.stopping = true;
                     worker.worker.post_message(&encode(&Request::Stop)?)?;
                 }
+                _ => unasked.push(index),
             }
         }
-        searches.stopping = Some(Timer::new(STOP_MS, || take(Input::Unstopped))?);
+        self.searches.stopping = Some(Timer::new(STOP_MS, || take(Input::Unstopped))?);
+        for index in unasked {
+            self.abandon(index)?;
+        }
         if bench {
             return Ok(());
         }
+        let searches = &mut self.searches;
         let mut stopped = 0;
         while let Some(at) = searches.tasks.iter().position(|task| task.cell.is_some()) {
             let task = searches.tasks.remove(at);
@@ -419,28 +397,46 @@ impl Page {
         if stopped == 0 {
             return Ok(());
         }
-        let total = searches.total;
+        let total = searches.tally.total;
         self.end_cells(&super::stopped(total - stopped, total))
     }
 
     /// Ends the workers that did not stop when they were asked to.
     pub(super) fn end_unstopped(&mut self) -> Result<(), JsValue> {
         for index in 0..self.searches.seats.len() {
-            let seat = &mut self.searches.seats[index];
-            if let Some(request) = seat.request.filter(|_| seat.stopping) {
-                seat.worker = None;
-                let answer = Err("stopped; the worker did not answer".to_owned());
-                self.search_answered(index + 1, request, answer)?;
+            if self.searches.seats[index].stopping {
+                self.abandon(index)?;
             }
         }
-        Ok(())
+        self.advance_searches()
+    }
+
+    /// Ends a worker, and with it the workbench's search if it was at that.
+    fn abandon(&mut self, index: usize) -> Result<(), JsValue> {
+        let searches = &mut self.searches;
+        let seat = std::mem::take(&mut searches.seats[index]);
+        let at = searches
+            .tasks
+            .iter()
+            .position(|task| task.cell.is_none() && Some(task.request) == seat.request);
+        match at {
+            Some(at) => {
+                let task = searches.tasks.remove(at);
+                self.show_choice(task)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Opens below its row the run that breaks a cell, or closes it.
     fn toggle_counterexample(&mut self, button: HtmlElement) -> Result<(), JsValue> {
-        let Some(row) = button.closest("tr")? else {
+        let (Some(row), Some(cell)) = (button.closest("tr")?, button.closest("td")?) else {
             return Ok(());
         };
+        // Its run is still to come, and takes no second press.
+        if button.has_attribute("aria-disabled") {
+            return Ok(());
+        }
         for open in dom::all(&row, "[aria-expanded=true]")? {
             open.set_attribute("aria-expanded", "false")?;
             if let Some(shown) = row.next_element_sibling() {
@@ -450,13 +446,15 @@ impl Page {
                 return Ok(());
             }
         }
-        // The reader's own, if they have run the cell.
-        let token = button
-            .closest("td")?
-            .and_then(|cell| {
-                let found = cell.get_attribute("data-found");
-                found.or_else(|| cell.get_attribute("data-token"))
-            })
+        let seen = cell
+            .get_attribute("data-seen")
+            .filter(|token| !token.is_empty());
+        let whose = match seen {
+            Some(_) => ", by your run. Token: ",
+            None => ". Token: ",
+        };
+        let token = seen
+            .or_else(|| cell.get_attribute("data-token"))
             .unwrap_or_default();
         let shown: HtmlElement = self.document.create_element("tr")?.dyn_into()?;
         shown.set_class_name("counterexample");
@@ -465,7 +463,7 @@ impl Page {
             "<td role=\"cell\" colspan=\"11\"><p></p><div class=\"evidence-body\"></div></td>",
         );
         let label = button.get_attribute("aria-label").unwrap_or_default();
-        let words = ["The", label.trim_start_matches("Show the"), ". Token: "].concat();
+        let words = ["The", label.trim_start_matches("Show the"), whose].concat();
         let line = dom::first(&shown, "p")?;
         line.set_text_content(Some(&words));
         let code = self.document.create_element("code")?;
@@ -504,6 +502,7 @@ impl Page {
         let key = dom::value(&self.document, "edited-key")?;
         let payload = dom::value(&self.document, "edited-payload")?;
         let scenario = dom::value(&self.document, "edited-scenario")?;
+        dom::by_id(&self.document, "edited")?.set_attribute("hidden", "")?;
         for control in ["edited-key", "edited-payload"] {
             self.mark(control, None)?;
         }
@@ -520,7 +519,7 @@ impl Page {
                     FixtureError::Key(_) => "edited-key",
                     _ => "edited-payload",
                 };
-                self.mark(control, Some(&error.to_string()))
+                self.refuse(control, &error.to_string())
             }
         }
     }
@@ -533,10 +532,13 @@ impl Page {
         if let Some(place) = control.get_attribute("aria-describedby") {
             dom::by_id(&self.document, &place)?.set_text_content(problem);
         }
-        if problem.is_some() {
-            self.status.set_text_content(problem);
-        }
         Ok(())
+    }
+
+    /// Says what is wrong with a control, beside it and aloud.
+    fn refuse(&self, control: &str, problem: &str) -> Result<(), JsValue> {
+        self.status.set_text_content(Some(problem));
+        self.mark(control, Some(problem))
     }
 
     /// A control of the workbench was changed.
@@ -559,9 +561,14 @@ impl Page {
             };
             dom::set_value(document, "explore-way", way)?;
         }
-        if CONTROLS.contains(&id.as_str())
-            && let Some(search) = self.choice()?
-        {
+        if CONTROLS.contains(&id.as_str()) {
+            self.link_choice()?;
+        }
+        Ok(())
+    }
+
+    fn link_choice(&self) -> Result<(), JsValue> {
+        if let Some(search) = self.choice()? {
             let link = dom::by_id(&self.document, "explore-link")?;
             link.set_attribute("href", &["#explore=", &search].concat())?;
         }
@@ -594,15 +601,12 @@ impl Page {
                 CaseError::Bounds { name, .. } => ["explore-", name].concat(),
                 _ => CONTROLS[0].to_owned(),
             };
-            self.mark(&control, Some(&error.to_string()))?;
+            self.refuse(&control, &error.to_string())?;
             return Ok(None);
         }
         if values[5] == "random" {
             let Ok(seed) = values[6].trim().parse::<u64>() else {
-                self.mark(
-                    "explore-seed",
-                    Some("seed: expected a whole number, from 0"),
-                )?;
+                self.refuse("explore-seed", "seed: expected a whole number, from 0")?;
                 return Ok(None);
             };
             search = [&search, ".", &seed.to_string()].concat();
@@ -634,9 +638,7 @@ impl Page {
         if let Some(seed) = seed {
             dom::set_value(document, "explore-seed", &seed.to_string())?;
         }
-        self.choice()?;
-        let link = dom::by_id(document, "explore-link")?;
-        link.set_attribute("href", &address)?;
+        self.link_choice()?;
         bench.scroll_into_view();
         Ok(())
     }
@@ -651,7 +653,6 @@ impl Searches {
             pressed,
             cell,
             begun: false,
-            since_ms: 0.0,
             answer: None,
         });
     }
@@ -664,35 +665,21 @@ impl Searches {
 
 impl Seat {
     /// Gives the worker its request as soon as it listens.
-    fn send(&mut self, tasks: &mut [Task]) -> Result<(), JsValue> {
+    fn send(&mut self, tasks: &[Task]) -> Result<(), JsValue> {
         let (Some(worker), Some(request)) = (&self.worker, self.request) else {
             return Ok(());
         };
-        let task = tasks.iter_mut().find(|task| task.request == request);
+        let task = tasks.iter().find(|task| task.request == request);
         let Some(task) = task.filter(|_| worker.ready && !self.sent) else {
             return Ok(());
         };
         self.sent = true;
-        task.since_ms = js_sys::Date::now();
         let request = Request::Explore {
             request,
             search: task.search.clone(),
         };
         worker.worker.post_message(&encode(&request)?)
     }
-}
-
-/// By the page's clock, and so no result.
-fn rate(runs: u32, since_ms: f64) -> String {
-    let seconds = (js_sys::Date::now() - since_ms) / 1000.0;
-    let rate = f64::from(runs) / seconds.max(0.001);
-    [
-        &runs.to_string(),
-        " runs, ",
-        &(rate as u32).to_string(),
-        " a second",
-    ]
-    .concat()
 }
 
 fn set_state(cell: &HtmlElement, state: &str, verdict: &str) -> Result<(), JsValue> {

@@ -42,6 +42,8 @@ struct Searching {
     search: Search,
     /// The most runs.
     limit: u64,
+    /// By the clock of this machine; of no result.
+    since_ms: f64,
     next_slice: Option<Timer>,
 }
 
@@ -49,7 +51,6 @@ struct Searching {
 #[wasm_bindgen]
 pub fn worker_main() -> Result<(), JsValue> {
     let scope: DedicatedWorkerGlobalScope = js_sys::global().dyn_into()?;
-    report_panics(scope.clone());
     let answering = scope.clone();
     let listener = Listener::new(&scope, "message", move |event| {
         if let Err(thrown) = answer(&answering, &event) {
@@ -59,24 +60,6 @@ pub fn worker_main() -> Result<(), JsValue> {
     })?;
     REQUESTS.set(Some(listener));
     send(&scope, &Reply::Ready)
-}
-
-/// A panic ends in a trap that says only `unreachable`; its message has to go ahead of it. The standard library that is
-/// built for size formats none and comes straight to the trap.
-fn report_panics(scope: DedicatedWorkerGlobalScope) {
-    std::panic::set_hook(Box::new(move |info| {
-        // Of the place only the file's name: a path would name the machine that built the engine.
-        let place = info.location().map_or(String::new(), |at| {
-            let file = at.file().rsplit(['/', '\\']).next().unwrap_or_default();
-            format!(" ({file}:{})", at.line())
-        });
-        let message = format!(
-            "{}{place}",
-            info.payload_as_str().unwrap_or("the engine panicked")
-        );
-        // Nobody is left to tell if this fails; the error event of the trap still follows.
-        let _ = send(&scope, &Reply::Panicked(message));
-    }));
 }
 
 fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsValue> {
@@ -247,6 +230,7 @@ fn explore(scope: &DedicatedWorkerGlobalScope, request: u32, name: String) -> Re
                 name,
                 search,
                 limit,
+                since_ms: js_sys::Date::now(),
                 next_slice: None,
             };
             searching.wait()
@@ -287,9 +271,15 @@ fn slice() -> Result<(), JsValue> {
     let progress = searching.search.progress();
     let told = Progress {
         request: searching.request,
-        schedules: progress.schedules.to_string(),
-        pruned: progress.pruned as u32,
-        runs: progress.runs as u32,
+        text: [
+            &progress.schedules.to_string(),
+            " schedules so far; ",
+            &progress.pruned.to_string(),
+            " runs pruned at a known state; ",
+            &searching.rate(),
+            " …",
+        ]
+        .concat(),
     };
     send(&searching.scope, &Reply::Progress(told))?;
     searching.wait()
@@ -307,42 +297,58 @@ impl Searching {
         Ok(())
     }
 
+    fn rate(&self) -> String {
+        let runs = self.search.progress().runs;
+        let seconds = (js_sys::Date::now() - self.since_ms) / 1000.0;
+        let rate = runs as f64 / seconds.max(0.001);
+        [
+            &runs.to_string(),
+            " runs, ",
+            &(rate as u64).to_string(),
+            " a second",
+        ]
+        .concat()
+    }
+
     fn answer(self) -> Result<(), JsValue> {
         let cell = Cell::of(&self.search);
-        let case = self.search.case();
-        let bounds = case.bounds.to_string();
-        let mut sentences = vec![
-            [
-                case.design.title,
-                "; ",
-                case.class.title,
-                "; ",
-                &bounds,
-                ".",
-            ]
-            .concat(),
-        ];
-        if cell.limited {
-            sentences.push("Not every schedule was tried.".to_owned());
-        }
-        for (begin, list, words) in [
+        let progress = self.search.progress();
+        let extent = if !cell.limited {
+            ""
+        } else if progress.limited {
+            " The search came to its limit: not every schedule was tried."
+        } else if progress.runs >= self.limit {
+            " These are schedules at random, not all."
+        } else {
+            " Stopped before every schedule was tried."
+        };
+        let verdict = cell.verdict();
+        let bounds = cell.bounds.to_string();
+        let mut sentences = vec![["Within ", &bounds, ": ", &verdict, ".", extent].concat()];
+        let invariants = [
             (
                 "Holds, and was put to the test: ",
                 &cell.shown,
                 Invariant::claim as fn(_) -> _,
             ),
             ("Broken: ", &cell.broken, Invariant::breach),
-        ] {
+        ];
+        for (begin, list, words) in invariants {
             if !list.is_empty() {
                 let list: Vec<&str> = list.iter().map(|&one| words(one)).collect();
                 sentences.push([begin, &list.join("; "), "."].concat());
             }
         }
+        let token = cell.counterexample.map(|found| found.token);
+        if let Some(token) = &token {
+            sentences.push(["Token of the shortest: ", token].concat());
+        }
+        sentences.push([&self.rate(), "."].concat());
         let explored = Explored {
             request: self.request,
-            verdict: cell.verdict(),
+            verdict,
             sentences,
-            token: cell.counterexample.map(|found| found.token),
+            token,
             runs: cell.runs as u32,
         };
         send(&self.scope, &Reply::Explored(Box::new(explored)))

@@ -21,17 +21,15 @@ pub const ALL: &[Check] = &[
                         "title=\"safe in 767 schedules\"",
                         1,
                     )
-                    .replacen(
-                        "data-token=\"no_key.response_lost.121.1\"",
-                        "data-token=\"no_key.none.220.-\"",
-                        1,
-                    )
                     .into_bytes(),
                 (_, Ok(text)) => text.into_bytes(),
                 (_, Err(error)) => error.into_bytes(),
             })
         })
     ),
+    check!(explore_shows_the_run_of_the_reader, Setup::WATCHED),
+    check!(explore_shows_after_three_presses, Setup::WATCHED),
+    check!(explore_stops_at_once, Setup::WATCHED),
     check!(explore_all_can_be_stopped, Setup::WATCHED),
     check!(
         explore_tells_and_survives_a_trap,
@@ -80,6 +78,14 @@ async fn choose(page: &Page, id: &str, value: &str) -> Result<()> {
 /// Every cell is recorded as `results.json` has it, with its token, and the reader's own search agrees.
 async fn explore_all_finds_the_recorded_matrix(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
+    ensure!(
+        page.holds(
+            "(([button, table]) => Math.abs(button.right - table.right) < 1 && button.top < table.top + 40)(
+               ['explore-all', 'matrix-caption'].map((id) => document.getElementById(id).getBoundingClientRect()))",
+        )
+        .await?,
+        "expected Run all in the caption's corner"
+    );
     page.press("#explore-all").await?;
     let summary = text_of(
         page,
@@ -143,34 +149,91 @@ async fn explore_tells_a_cell_that_differs(page: &Page, _: &Expected) -> Result<
         agreement == "✗ differs: safe in 766 schedules",
         "seen `{agreement}`"
     );
-    // Of a cell whose record has another counterexample, the reader is shown their own.
-    let cell = "[data-cell='no_key/response_lost']";
-    for (press, token) in [
-        (false, "no_key.none.220.-"),
-        (true, "no_key.response_lost.121.1"),
-    ] {
-        if press {
-            page.press(&format!("{cell} [data-explore]")).await?;
-            text_of(
-                page,
-                "the cell differs",
-                &format!(
-                    "document.querySelector(`{cell}`).dataset.state === 'differs' && 'it does'"
-                ),
-            )
-            .await?;
-        }
-        page.press(&format!("{cell} [aria-expanded]")).await?;
-        let seen = text_of(
+    Ok(())
+}
+
+/// Where the record names another run, *Show* opens the recorded one until the reader has run the cell, then theirs.
+async fn explore_shows_the_run_of_the_reader(page: &Page, expected: &Expected) -> Result<()> {
+    page.load_with_engine().await?;
+    let cell = "document.querySelector('[data-cell=\"effect_then_record/killed\"]')";
+    let show = "[data-cell='effect_then_record/killed'] [aria-expanded]";
+    let token_of = |fault| {
+        let token = expected
+            .matrix
+            .get("effect_then_record")?
+            .get(fault)?
+            .get("token");
+        token?.as_str()
+    };
+    let own = token_of("killed").context("no token")?;
+    let other = token_of("none").context("no token")?;
+    page.script(&format!("{cell}.dataset.token = '{other}'"))
+        .await?;
+    for token in [other, own] {
+        page.press(show).await?;
+        let shown = text_of(
             page,
             "the counterexample is shown",
-            "document.querySelector('.counterexample .fails') && document.querySelector('.counterexample code').textContent",
+            "document.querySelector('.counterexample .checks')
+               && document.querySelector('.counterexample code').textContent",
         )
         .await?;
-        ensure!(seen == token, "expected {token}, seen {seen}");
-        page.press(&format!("{cell} [aria-expanded]")).await?;
+        ensure!(shown == token, "expected {token}, seen {shown}");
+        page.press(show).await?;
+        page.press("[data-explore='effect_then_record/killed']")
+            .await?;
+        let told = text_of(
+            page,
+            "the cell is searched",
+            &format!("{cell}.dataset.state === 'differs' && {cell}.querySelector('.agreement').textContent"),
+        )
+        .await?;
+        ensure!(told.ends_with(own), "expected {own} told, seen `{told}`");
     }
-    Ok(())
+    no_errors(page).await
+}
+
+/// A search that no worker has begun is over with the press, and is no failure.
+async fn explore_stops_at_once(page: &Page, _: &Expected) -> Result<()> {
+    page.load_with_engine().await?;
+    page.script(
+        "document.getElementById('explore').click();
+         document.getElementById('explore-stop').click();",
+    )
+    .await?;
+    let seen = page
+        .text("return document.getElementById('explored').textContent")
+        .await?;
+    ensure!(seen == "Stopped.", "seen `{seen}`");
+    page.press("#explore").await?;
+    let seen = text_of(
+        page,
+        "the next search ends",
+        "document.getElementById('explored').textContent",
+    )
+    .await?;
+    ensure!(
+        seen.starts_with("Within 2 callers, 2 attempts, 0 faults: safe in "),
+        "seen `{seen}`"
+    );
+    no_errors(page).await
+}
+
+/// *Show*, pressed again while its run waits, leaves no row that stays empty.
+async fn explore_shows_after_three_presses(page: &Page, _: &Expected) -> Result<()> {
+    page.load_with_engine().await?;
+    page.script(
+        "const show = document.querySelector('[data-cell=\"no_key/killed\"] [aria-expanded]');
+         for (let press = 0; press < 3; press += 1) show.click();",
+    )
+    .await?;
+    text_of(
+        page,
+        "the counterexample is shown",
+        "document.querySelector('.counterexample .checks') && 'shown'",
+    )
+    .await?;
+    no_errors(page).await
 }
 
 async fn explore_all_can_be_stopped(page: &Page, _: &Expected) -> Result<()> {
@@ -274,7 +337,11 @@ async fn explore_can_be_stopped_and_hinders_no_run(page: &Page, expected: &Expec
         "document.getElementById('explored').textContent",
     )
     .await?;
-    ensure!(result.starts_with("Stopped: "), "seen `{result}`");
+    ensure!(
+        result.starts_with("Within 4 callers, 3 attempts, 2 faults: ")
+            && result.contains(". Stopped before every schedule was tried."),
+        "seen `{result}`"
+    );
     ensure!(
         page.holds("document.activeElement.id === 'explore'")
             .await?,
@@ -355,10 +422,21 @@ async fn explore_at_random_finds_what_the_native_search_finds(
     search.advance(20_000)?;
     let cell = Cell::of(&search);
     let token = cell.counterexample.as_ref().context("nothing found")?;
-    for line in [
-        cell.verdict() + ".",
-        format!("Token of the shortest: {}", token.token),
-    ] {
+    let verdict = format!(
+        "Within 3 callers, 2 attempts, 0 faults: {}. These are schedules at random, not all.",
+        cell.verdict()
+    );
+    let status = text_of(
+        page,
+        "the result is said",
+        "document.getElementById('status').textContent",
+    )
+    .await?;
+    ensure!(
+        status == verdict,
+        "expected the result said, seen `{status}`"
+    );
+    for line in [verdict, format!("Token of the shortest: {}", token.token)] {
         ensure!(
             seen.lines().any(|one| one == line),
             "expected `{line}`, seen `{seen}`"
@@ -369,6 +447,12 @@ async fn explore_at_random_finds_what_the_native_search_finds(
 
 async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
+    page.script(
+        "window.said = [];
+         const status = document.getElementById('status');
+         new MutationObserver(() => window.said.push(status.textContent)).observe(status, { childList: true });",
+    )
+    .await?;
     for (nonsense, told) in [
         ("", "a token has the form"),
         ("naive_retry", "a token has the form"),
@@ -390,6 +474,11 @@ async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -
             "expected nothing replayed"
         );
     }
+    let said = text_of(page, "it is said", "window.said?.join('|')").await?;
+    ensure!(
+        said.matches("belong to another run").count() == 1,
+        "expected it said once, heard `{said}`"
+    );
     choose(page, "token", " deferred.none.220.- ").await?;
     page.press("#replay").await?;
     let seen = text_of(
@@ -406,6 +495,13 @@ async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -
         )
         .await?,
         "expected no problem left"
+    );
+    choose(page, "token", "x").await?;
+    page.press("#replay").await?;
+    ensure!(
+        page.holds("document.getElementById('replayed').hidden")
+            .await?,
+        "expected the earlier run gone"
     );
     no_errors(page).await
 }
