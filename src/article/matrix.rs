@@ -1,5 +1,5 @@
 use super::designs;
-use crate::explore::{DESIGNS, Design, FAULTS, FaultClass, Invariant};
+use crate::explore::{Bounds, DESIGNS, Design, FAULTS, FaultClass, Invariant};
 use crate::json::Value;
 use crate::markup::escaped;
 use crate::scenario::{self, Fixture};
@@ -65,10 +65,14 @@ pub(super) fn workbench() -> String {
              aria-describedby=\"explore-problem\">{options}</select></p>\n"
         )
     };
-    let numbers = |from: usize, to: usize, chosen: &str| {
-        let numbers = &["0", "1", "2", "3", "4"][from..=to];
-        options(&mut numbers.iter().map(|&number| (number, number)), chosen)
+    let numbers = |from: u8, to: u8, chosen: &str| {
+        let numbers: Vec<String> = (from..=to).map(|number| number.to_string()).collect();
+        options(
+            &mut numbers.iter().map(|number| (&**number, &**number)),
+            chosen,
+        )
     };
+    let most = Bounds::MOST;
     let designs = DESIGNS.iter().map(|design| (design.id, design.title));
     let faults = FAULTS.iter().map(|class| (class.id, class.title));
     let ways = [("all", "every one"), ("random", "20,000 at random")];
@@ -90,9 +94,9 @@ pub(super) fn workbench() -> String {
             "What goes wrong",
             options(&mut faults.into_iter(), "none"),
         ),
-        &select("explore-callers", "Callers", numbers(1, 4, "2")),
-        &select("explore-attempts", "Attempts of each", numbers(1, 3, "2")),
-        &select("explore-faults", "Faults, at most", numbers(0, 2, "0")),
+        &select("explore-callers", "Callers", numbers(1, most.callers, "2")),
+        &select("explore-attempts", "Attempts of each", numbers(1, most.attempts, "2")),
+        &select("explore-faults", "Faults, at most", numbers(0, most.faults, "0")),
         &select(
             "explore-way",
             "Schedules",
