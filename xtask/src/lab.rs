@@ -14,7 +14,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use crate::site::{self, Files};
-use crate::test::Tally;
+use crate::test::{Parts, Tally};
 use crate::tools;
 
 /// The file's name in the site.
@@ -79,13 +79,17 @@ fn unpack(archive: &[u8], dir: &Path) -> Result<PathBuf> {
 
 /// That the lab in the built site works on its own: its tests pass, the seven scenarios print what README.md shows, and the
 /// site that it builds is this very site.
-pub fn checks(tally: &mut Tally) {
+pub fn checks(tally: &Tally, parts: &Parts) {
     let dir = folder();
     match unpacked(&dir) {
         Ok(lab) => {
-            tally.report("lab::tests_pass", tests_pass(&lab));
-            tally.report("lab::prints_seven_scenarios", prints_seven(&lab));
-            tally.report("lab::builds_the_same_site", builds_the_same(&lab));
+            parts.time("the lab's tests", || {
+                tally.report("lab::tests_pass", tests_pass(&lab));
+                tally.report("lab::prints_seven_scenarios", prints_seven(&lab));
+            });
+            parts.time("the lab's site", || {
+                tally.report("lab::builds_the_same_site", builds_the_same(&lab));
+            });
         }
         Err(error) => tally.report("lab::unpacks", Err(error)),
     }

@@ -105,7 +105,7 @@ async fn run() -> Result<Report> {
 }
 
 /// Holds accessibility, best practices and SEO at 100, and tells the performance of one run.
-pub fn check(tally: &mut Tally) {
+pub fn check(tally: &Tally) {
     let report = match block_on(run()) {
         Ok(report) => report,
         Err(error) => return tally.report("lighthouse", Err(error)),

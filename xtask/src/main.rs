@@ -1,17 +1,19 @@
 //! Everything of the project that is not `cargo build`: the site, its server, its tests.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use browser::Browser;
+use browser::{Browser, Choice};
 use lexopt::prelude::*;
 use url::Url;
 
 mod browser;
 mod budget;
 mod cut;
+mod install;
 mod lab;
 mod lighthouse;
 mod lint;
@@ -30,11 +32,12 @@ site [--module FILE] [--base-url URL]
                         URL the address of the folder where the site will be published
 serve [--port N] [--prefix PATH] [--wasm-type TYPE]
                         build the site and serve it on loopback
-test [--browsers LIST]  run every test: native, size limits, Lighthouse, browsers; LIST is all, as
-                        without it, or names of chromium,firefox,webkit
-browsers [LIST] [--only PART]
+test [--browsers LIST]  run every test: lint, native, size limits, the lab, browsers, Lighthouse, and
+                        print what each took; LIST is all, as without it, or names of
+                        chromium,firefox,webkit
+browsers [LIST] [--only PART] [--repeat N] [--at-once N]
                         make the browsers' checks alone, those with PART in their name, on dist/ as it
-                        stands
+                        stands, each N times, N at a time
 lighthouse              build the site and measure it with Lighthouse, five times
 size                    build the site and compare its sizes with their limits
 lint                    formatting, and clippy for the native target and wasm32
@@ -57,10 +60,7 @@ enum Job {
     Test {
         browsers: Vec<Browser>,
     },
-    Browsers {
-        browsers: Vec<Browser>,
-        only: String,
-    },
+    Browsers(Choice),
     Lighthouse,
     Size,
     Lint,
@@ -91,10 +91,7 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
         "test" => Job::Test {
             browsers: Browser::ALL.to_vec(),
         },
-        "browsers" => Job::Browsers {
-            browsers: Browser::ALL.to_vec(),
-            only: String::new(),
-        },
+        "browsers" => Job::Browsers(Choice::all(Browser::ALL.to_vec())),
         "lighthouse" => Job::Lighthouse,
         "size" => Job::Size,
         "lint" => Job::Lint,
@@ -128,14 +125,21 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
             (Job::Test { browsers }, Long("browsers")) => {
                 *browsers = Browser::list(&parser.value()?.string()?)?
             }
-            (Job::Browsers { browsers, .. }, Value(list)) => {
-                *browsers = Browser::list(&list.string()?)?
+            (Job::Browsers(choice), Value(list)) => {
+                choice.browsers = Browser::list(&list.string()?)?
             }
-            (Job::Browsers { only, .. }, Long("only")) => *only = parser.value()?.string()?,
+            (Job::Browsers(choice), Long("only")) => choice.part = parser.value()?.string()?,
+            (Job::Browsers(choice), Long("repeat")) => choice.repeat = count(&mut parser)?,
+            (Job::Browsers(choice), Long("at-once")) => choice.at_once = count(&mut parser)?,
             (_, arg) => return Err(arg.unexpected().into()),
         }
     }
     Ok(job)
+}
+
+/// The value of an option that says how many.
+fn count(parser: &mut lexopt::Parser) -> Result<usize> {
+    Ok(parser.value()?.parse::<NonZeroUsize>()?.get())
 }
 
 fn run(job: Job) -> Result<bool> {
@@ -161,7 +165,7 @@ fn run(job: Job) -> Result<bool> {
             server.wait();
         }
         Job::Test { browsers } => return test::run(&browsers),
-        Job::Browsers { browsers, only } => return test::run_browsers(&browsers, &only),
+        Job::Browsers(choice) => return test::run_browsers(&choice),
         Job::Lighthouse => lighthouse::measure()?,
         Job::Size => {
             site::build(None, None)?;
@@ -229,11 +233,13 @@ mod tests {
             }
         );
         assert_eq!(
-            parse_words("browsers webkit --only permalink").unwrap(),
-            Job::Browsers {
+            parse_words("browsers webkit --only permalink --repeat 20 --at-once 3").unwrap(),
+            Job::Browsers(Choice {
                 browsers: vec![Browser::WebKit],
-                only: "permalink".to_owned()
-            }
+                part: "permalink".to_owned(),
+                repeat: 20,
+                at_once: 3,
+            })
         );
         assert_eq!(parse_words("size").unwrap(), Job::Size);
         assert_eq!(parse_words("--help").unwrap(), Job::Help);
@@ -254,6 +260,8 @@ mod tests {
             "test --browsers edge",
             "test --only x",
             "browsers edge",
+            "browsers --repeat 0",
+            "browsers --at-once x",
             "lighthouse x",
             "size extra",
             "serve --port",

@@ -1,44 +1,58 @@
-//! Every test of the project, counted.
+//! Every test of the project, counted and timed.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::tools;
-use crate::{browser, budget, lab, lighthouse, site};
-use browser::Browser;
+use crate::{browser, budget, install, lab, lighthouse, lint, site};
+use browser::{Browser, Choice};
 
-/// How many checks passed and failed.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// How many checks passed and failed. Several threads may report.
+#[derive(Debug, Default)]
 pub struct Tally {
-    passed: u64,
-    failed: u64,
+    passed: AtomicU64,
+    failed: AtomicU64,
 }
 
 impl Tally {
     /// Prints and counts one check.
-    pub fn report(&mut self, name: &str, outcome: Result<()>) {
+    pub fn report(&self, name: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
-                self.passed += 1;
+                self.passed.fetch_add(1, Ordering::Relaxed);
                 println!("test {name} ... ok");
             }
             Err(error) => {
-                self.failed += 1;
+                self.failed.fetch_add(1, Ordering::Relaxed);
                 println!("test {name} ... FAILED\n    {error:#}");
             }
         }
     }
 
+    /// How many have passed and failed so far.
+    fn sums(&self) -> (u64, u64) {
+        (
+            self.passed.load(Ordering::Relaxed),
+            self.failed.load(Ordering::Relaxed),
+        )
+    }
+
     /// Prints the sums and says whether nothing failed.
-    fn end(&self) -> Result<bool> {
-        println!("{} passed, {} failed", self.passed, self.failed);
-        Ok(self.failed == 0)
+    fn end(&self) -> bool {
+        let (passed, failed) = self.sums();
+        println!("{passed} passed, {failed} failed");
+        failed == 0
     }
 
     /// Counts what a line of `cargo test` sums up, if it does.
-    fn read(&mut self, line: &str) {
+    fn read(&self, line: &str) {
         let Some(sums) = line.strip_prefix("test result: ") else {
             return;
         };
@@ -48,44 +62,102 @@ impl Tally {
                 .find_map(|part| part.trim().strip_suffix(what))?;
             before.split_whitespace().next_back()?.parse::<u64>().ok()
         };
-        self.passed += count(" passed").unwrap_or(0);
-        self.failed += count(" failed").unwrap_or(0);
+        for (sum, what) in [(&self.passed, " passed"), (&self.failed, " failed")] {
+            sum.fetch_add(count(what).unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+}
+
+/// What each part of a run took, by the clock. Parts overlap, so their sum is not what all of them took.
+pub struct Parts {
+    begun: Instant,
+    took: Mutex<Vec<(String, Duration)>>,
+}
+
+impl Parts {
+    /// From now on.
+    fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+            took: Mutex::default(),
+        }
+    }
+
+    /// Does a part and notes what it took.
+    pub fn time<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let result = work();
+        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        took.push((name.to_owned(), begun.elapsed()));
+        result
+    }
+
+    /// The parts in the order in which they ended, then all.
+    fn table(&self) -> String {
+        let took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = ("all".to_owned(), self.begun.elapsed());
+        let lines = || took.iter().chain([&all]);
+        let width = lines().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let mut table = String::new();
+        for (name, took) in lines() {
+            let seconds = took.as_secs_f64().round() as u64;
+            let _ = writeln!(
+                table,
+                "{name:width$}  {:3} min {:02} s",
+                seconds / 60,
+                seconds % 60
+            );
+        }
+        table
     }
 }
 
 /// Runs everything, in these browsers, and says whether all of it passed.
+///
+/// What is missing of the tools is installed meanwhile, and what mostly waits runs beside what computes.
 pub fn run(browsers: &[Browser]) -> Result<bool> {
-    let mut tally = Tally::default();
-    native(&mut tally)?;
+    let (tally, parts) = (Arc::new(Tally::default()), Arc::new(Parts::begin()));
+    let installs = install::begin(browsers, &parts);
+    tally.report("lint", parts.time("lint", lint::run));
+    parts.time("native tests", || native(&tally))?;
     // Before the build, which without it makes a module above its limit.
     tools::node()?;
     // With no site there is nothing to look at, but what has failed so far still counts.
-    match site::build(None, None) {
+    match parts.time("site", || site::build(None, None)) {
         Ok(()) => {
             tally.report("site::builds", Ok(()));
             for budget in budget::budgets(&site::static_files(&site::dist())?) {
                 tally.report(&format!("budget::{}", budget.name), budget.check());
             }
-            lab::checks(&mut tally);
-            lighthouse::check(&mut tally);
-            if let Err(error) = browser::test(&mut tally, browsers, "") {
-                tally.report("browser", Err(error));
-            }
+            let lab = {
+                let (tally, parts) = (Arc::clone(&tally), Arc::clone(&parts));
+                thread::spawn(move || lab::checks(&tally, &parts))
+            };
+            parts.time("waiting for tools", || installs.wait());
+            // Whoever stops this program does not wait for the lab: the end of the checks is the end of it.
+            let choice = Choice::all(browsers.to_vec());
+            browser::test(&tally, &parts, &choice, || {
+                parts
+                    .time("waiting for the lab", || lab.join())
+                    .map_err(|_| anyhow!("the checks of the lab panicked"))
+            })?;
+            parts.time("lighthouse", || lighthouse::check(&tally));
         }
         Err(error) => tally.report("site::builds", Err(error)),
     }
-    tally.end()
+    print!("{}", parts.table());
+    Ok(tally.end())
 }
 
-/// Runs the checks of these browsers alone on the site as it stands in `dist/`, those whose name has `part` in it.
-pub fn run_browsers(browsers: &[Browser], part: &str) -> Result<bool> {
-    let mut tally = Tally::default();
-    browser::test(&mut tally, browsers, part)?;
-    tally.end()
+/// Makes the chosen checks of browsers alone, on the site as it stands in `dist/`.
+pub fn run_browsers(choice: &Choice) -> Result<bool> {
+    let tally = Tally::default();
+    browser::test(&tally, &Parts::begin(), choice, || Ok(()))?;
+    Ok(tally.end())
 }
 
 /// Runs the tests of both packages, passing their output through.
-fn native(tally: &mut Tally) -> Result<()> {
+fn native(tally: &Tally) -> Result<()> {
     let mut command = tools::cargo();
     command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
     let mut child = command
@@ -93,7 +165,7 @@ fn native(tally: &mut Tally) -> Result<()> {
         .spawn()
         .context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo has no output")?;
-    let before = tally.failed;
+    let (_, before) = tally.sums();
     for line in BufReader::new(output).lines() {
         let line = line?;
         println!("{line}");
@@ -101,18 +173,10 @@ fn native(tally: &mut Tally) -> Result<()> {
     }
     let status = child.wait()?;
     // A test that does not compile prints no sums.
-    if !status.success() && tally.failed == before {
-        tally.report(
-            "cargo_test",
-            (|| {
-                ensure!(
-                    status.success(),
-                    "`{}` failed ({status})",
-                    tools::shown(&command)
-                );
-                Ok(())
-            })(),
-        );
+    let (_, after) = tally.sums();
+    if !status.success() && after == before {
+        let error = anyhow!("`{}` failed ({status})", tools::shown(&command));
+        tally.report("cargo_test", Err(error));
     }
     Ok(())
 }
@@ -123,16 +187,27 @@ mod tests {
 
     #[test]
     fn sums_of_cargo_test_are_counted() {
-        let mut tally = Tally::default();
+        let tally = Tally::default();
         tally.read("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s");
         tally.read("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s");
         tally.read("test sim::disk::survives ... ok");
+        assert_eq!(tally.sums(), (15, 2));
+    }
+
+    #[test]
+    fn parts_stand_in_a_table_that_ends_in_all() {
+        let parts = Parts::begin();
+        assert_eq!(parts.time("first", || 7), 7);
+        parts.time("the second", || ());
+        let table = parts.table();
+        let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
-            tally,
-            Tally {
-                passed: 15,
-                failed: 2
-            }
+            lines,
+            [
+                "first         0 min 00 s",
+                "the second    0 min 00 s",
+                "all           0 min 00 s"
+            ]
         );
     }
 }

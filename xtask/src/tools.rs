@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -86,8 +88,18 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Installs Debian packages if this is Debian and we are root; otherwise fails with the command to run.
+/// Each held by whoever installs, since others may be about to install the same: they look again when it is their turn.
+static APT_GET: Mutex<()> = Mutex::new(());
+static NPM: Mutex<()> = Mutex::new(());
+static CARGO_INSTALL: Mutex<()> = Mutex::new(());
+
+fn turn(of: &Mutex<()>) -> MutexGuard<'_, ()> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Installs Debian packages if this is Debian and we are root; otherwise fails with the command to run. Its turn is taken.
 fn apt_get(packages: &[&str], why: &str) -> Result<()> {
+    static UPDATED: AtomicBool = AtomicBool::new(false);
     let list = packages.join(" ");
     let is_root = fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0);
     let is_debian = Path::new("/etc/debian_version").exists() && find("apt-get").is_some();
@@ -106,7 +118,10 @@ fn apt_get(packages: &[&str], why: &str) -> Result<()> {
                 .env("DEBIAN_FRONTEND", "noninteractive"),
         )
     };
-    apt(&["update"])?;
+    if !UPDATED.load(Ordering::Relaxed) {
+        apt(&["update"])?;
+        UPDATED.store(true, Ordering::Relaxed);
+    }
     let mut install = vec!["install", "--no-install-recommends"];
     install.extend(packages);
     apt(&install)?;
@@ -258,11 +273,12 @@ pub fn c_tools() -> Result<CTools> {
             );
         }
         cc
-    } else if let Some(cc) = find_clang() {
-        cc
     } else {
-        apt_get(&["clang-19"], &format!("no clang that compiles for {WASM}"))?;
-        find_clang().context("clang-19 was installed but does not compile for wasm32")?
+        found(
+            find_clang,
+            &["clang-19"],
+            &format!("no clang that compiles for {WASM}"),
+        )?
     };
     let ar = given("AR_wasm32_unknown_unknown")
         .or_else(|| find("llvm-ar"))
@@ -273,6 +289,10 @@ pub fn c_tools() -> Result<CTools> {
 
 /// What is found, after an attempt to install it with apt-get if it is not there at once.
 fn found<T>(look: impl Fn() -> Option<T>, packages: &[&str], why: &str) -> Result<T> {
+    if let Some(found) = look() {
+        return Ok(found);
+    }
+    let _turn = turn(&APT_GET);
     if let Some(found) = look() {
         return Ok(found);
     }
@@ -324,7 +344,9 @@ pub fn firefox() -> Result<Driven> {
 /// The driver of Firefox, which Debian does not have.
 const GECKODRIVER: &str = "0.37.1";
 
-fn geckodriver() -> Result<PathBuf> {
+/// Makes sure that the driver of Firefox is there.
+pub fn geckodriver() -> Result<PathBuf> {
+    let _turn = turn(&CARGO_INSTALL);
     if let Some(driver) = find("geckodriver") {
         return Ok(driver);
     }
@@ -395,6 +417,7 @@ pub fn node() -> Result<PathBuf> {
 
 /// Installs the npm packages that `xtask/NAME` pins, and returns the folder with its `node_modules`.
 pub fn npm_packages(name: &str) -> Result<PathBuf> {
+    let _turn = turn(&NPM);
     let source = root().join("xtask").join(name);
     let dir = target_dir().join(name);
     let lock = fs::read(source.join("package-lock.json"))?;

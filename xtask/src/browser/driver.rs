@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::Path;
-use std::process::Command;
+use std::process::{self, Command};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder};
 use http::Method;
@@ -19,8 +23,18 @@ use crate::tools;
 /// Chromium's own record of its requests, in its home.
 const NET_LOG: &str = "net-log.json";
 
-/// How long a driver may take to listen, on a slow machine.
-const START: Duration = Duration::from_secs(30);
+/// How long a driver may take to listen, on a slow machine that others use too.
+const START: Duration = Duration::from_secs(60);
+
+/// The ports that WebKit's driver is given. Below those that systems give to whoever asks for any, so that none of those
+/// takes a port between the look at it and the driver's start.
+const PORTS: Range<u16> = 20_000..30_000;
+
+/// Which of them was taken last. It begins where another process of this kind is not likely to.
+static LAST_PORT: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(process::id()));
+
+/// How many of them are tried.
+const TRIES: usize = 20;
 
 /// The size of the window that tests see.
 pub const WINDOW: (u32, u32) = (1280, 900);
@@ -80,11 +94,10 @@ pub struct Settings {
     pub reduced_motion: bool,
 }
 
-/// A browser that has been found and can be started any number of times.
+/// A browser that has been found and can be started any number of times, by several threads at once.
 pub struct Driver {
     browser: Browser,
     found: tools::Driven,
-    display: Option<Display>,
 }
 
 /// An X server without a screen.
@@ -118,15 +131,15 @@ impl Driver {
             Browser::Firefox => tools::firefox()?,
             Browser::WebKit => tools::webkit()?,
         };
-        let display = match browser {
-            Browser::WebKit => Some(Display::start()?),
-            Browser::Chromium | Browser::Firefox => None,
-        };
-        Ok(Self {
-            browser,
-            found,
-            display,
-        })
+        if browser == Browser::WebKit {
+            tools::xvfb()?;
+        }
+        Ok(Self { browser, found })
+    }
+
+    /// Which browser it is.
+    pub fn browser(&self) -> Browser {
+        self.browser
     }
 
     /// Starts a browser with a fresh profile. Each has a driver to itself, on a free port of loopback: two of the three
@@ -134,6 +147,7 @@ impl Driver {
     pub async fn session(&self, settings: &Settings) -> Result<Session> {
         let home = Process::home()?;
         let mut command = Command::new(&self.found.driver);
+        let mut display = None;
         let (process, port, capabilities) = match self.browser {
             Browser::Chromium => {
                 let capabilities = self.chromium(home.path(), settings);
@@ -155,7 +169,9 @@ impl Driver {
                 (process, port, self.firefox(settings))
             }
             Browser::WebKit => {
-                let (process, port) = self.webkit_driver(command, settings)?;
+                // One for each, so that no window is behind another's, and each has the keyboard.
+                let screen = display.insert(Display::start()?);
+                let (process, port) = self.webkit_driver(screen, settings)?;
                 (process, port, self.webkit(settings))
             }
         };
@@ -172,6 +188,7 @@ impl Driver {
             browser: self.browser,
             client: Some(client),
             process,
+            _display: display,
         };
         if self.browser == Browser::Chromium {
             session.emulate_media("screen", settings).await?;
@@ -244,9 +261,42 @@ impl Driver {
         })
     }
 
-    /// WebKit's driver neither picks a port nor says when it listens.
-    fn webkit_driver(&self, mut command: Command, settings: &Settings) -> Result<(Process, u16)> {
-        let display = self.display.as_ref().context("no X server")?;
+    /// WebKit's driver neither picks a port nor says when it listens; it ends when it cannot.
+    fn webkit_driver(&self, display: &Display, settings: &Settings) -> Result<(Process, u16)> {
+        let driver = self.found.driver.display();
+        for _ in 0..TRIES {
+            let next = LAST_PORT.fetch_add(1, Ordering::Relaxed);
+            let port = PORTS.start + (next % PORTS.len() as u32) as u16;
+            if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err() {
+                continue;
+            }
+            let mut process = self.start_webkit_driver(display, settings, port)?;
+            let started = Instant::now();
+            loop {
+                if process.ended()?.is_some() {
+                    // Somebody was faster.
+                    break;
+                }
+                if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                    return Ok((process, port));
+                }
+                ensure!(
+                    started.elapsed() < START,
+                    "{driver} does not listen within {} s",
+                    START.as_secs()
+                );
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        bail!("{driver} ended on each of {TRIES} ports");
+    }
+
+    fn start_webkit_driver(
+        &self,
+        display: &Display,
+        settings: &Settings,
+        port: u16,
+    ) -> Result<Process> {
         let home = Process::home()?;
         // What the desktop's settings say elsewhere.
         let gtk = home.path().join("gtk-3.0");
@@ -258,9 +308,7 @@ impl Driver {
                 !settings.reduced_motion
             ),
         )?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-            .local_addr()?
-            .port();
+        let mut command = Command::new(&self.found.driver);
         command
             .arg(format!("--port={port}"))
             .env("DISPLAY", &display.name)
@@ -271,18 +319,7 @@ impl Driver {
             .env("DBUS_SESSION_BUS_ADDRESS", "disabled:")
             .env("GSETTINGS_BACKEND", "memory")
             .env("NO_AT_BRIDGE", "1");
-        let mut process = Process::start(&mut command, home)?;
-        let started = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            if let Some(status) = process.ended()? {
-                bail!("{} ended ({status})", self.found.driver.display());
-            }
-            if started.elapsed() > START {
-                bail!("{} does not listen", self.found.driver.display());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok((process, port))
+        Process::start(&mut command, home)
     }
 }
 
@@ -291,6 +328,8 @@ pub struct Session {
     browser: Browser,
     client: Option<Client>,
     process: Process,
+    // Dropped after the browser that is shown on it.
+    _display: Option<Display>,
 }
 
 impl Session {

@@ -3,7 +3,12 @@
 //! `process` starts programs and ends them, `driver` starts browsers, `page` is the article open in one, `checks` is what
 //! must hold there. A new check is a function in a file of `checks` and a line in its list.
 
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -11,20 +16,19 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::serve;
 use crate::site;
-use crate::test::Tally;
+use crate::test::{Parts, Tally};
 use driver::Driver;
-use page::{Page, Setup};
+use page::{Page, Setup, pictures};
 
 pub use driver::Browser;
 
 mod checks;
 mod driver;
 mod page;
-mod pictures;
 pub mod process;
 
-/// Longer than any check takes on a slow machine; a browser that hangs must not hang the tests.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Longer than any check takes on a slow machine that others use too; a browser that hangs must not hang the tests.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs a future to its end, or until the process is told to stop: then too every browser must be ended.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -42,34 +46,143 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     })
 }
 
-/// Runs every check in these browsers, those alone whose name has `part` in it, and counts the outcomes.
-pub fn test(tally: &mut Tally, browsers: &[Browser], part: &str) -> Result<()> {
-    let expected = checks::Expected::committed()?;
-    block_on(async {
-        for &browser in browsers {
-            let driver = match Driver::find(browser) {
-                Ok(driver) => driver,
-                Err(error) => {
-                    tally.report(&format!("browser::{}", browser.name()), Err(error));
-                    continue;
-                }
-            };
-            let started = Instant::now();
-            let mut run = 0;
-            for check in checks::all().filter(|check| check.name.contains(part)) {
-                let name = format!("browser::{}::{}", browser.name(), check.name);
-                run += 1;
-                tally.report(&name, one(&driver, check, &expected).await);
-            }
-            ensure!(run > 0, "no check has `{part}` in its name");
-            println!(
-                "{run} checks in {}, {:.0} s",
-                browser.name(),
-                started.elapsed().as_secs_f64()
-            );
+/// Which checks are made.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// In these browsers.
+    pub browsers: Vec<Browser>,
+    /// Those whose name has this in it.
+    pub part: String,
+    /// Each so many times.
+    pub repeat: usize,
+    /// So many at a time, over all browsers.
+    pub at_once: usize,
+}
+
+impl Choice {
+    /// Every check, once, in these browsers.
+    pub fn all(browsers: Vec<Browser>) -> Self {
+        // A check waits for its browser half of the time.
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            browsers,
+            part: String::new(),
+            repeat: 1,
+            at_once: 2 * cores,
         }
-        Ok(())
+    }
+}
+
+/// A check to be made in a browser.
+type Job<'a> = (&'a Driver, &'a checks::Check);
+
+/// How a check went, and how long it took.
+struct Done<'a> {
+    job: Job<'a>,
+    outcome: Result<()>,
+    took: Duration,
+}
+
+/// Makes the checks that were chosen and counts the outcomes. Those that measure time come last, after `all_else`.
+pub fn test(
+    tally: &Tally,
+    parts: &Parts,
+    choice: &Choice,
+    all_else: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let expected = checks::Expected::committed()?;
+    let mut drivers = Vec::new();
+    for &browser in &choice.browsers {
+        match Driver::find(browser) {
+            Ok(driver) => drivers.push(driver),
+            Err(error) => tally.report(&format!("browser::{}", browser.name()), Err(error)),
+        }
+    }
+    let mut jobs: Vec<Job> = Vec::new();
+    for _ in 0..choice.repeat {
+        for check in checks::all().filter(|check| check.name.contains(&choice.part)) {
+            jobs.extend(drivers.iter().map(|driver| (driver, check)));
+        }
+    }
+    ensure!(
+        !jobs.is_empty() || drivers.is_empty(),
+        "no check has `{}` in its name",
+        choice.part
+    );
+    let mut took = vec![(0, Duration::ZERO); Browser::ALL.len()];
+    let mut told = |done: Done| {
+        let (driver, check) = done.job;
+        let browser = driver.browser();
+        let (count, sum) = &mut took[browser as usize];
+        *count += 1;
+        *sum += done.took;
+        let name = format!("browser::{}::{}", browser.name(), check.name);
+        tally.report(&name, done.outcome);
+    };
+    let (alone, together): (Vec<Job>, Vec<Job>) =
+        jobs.into_iter().partition(|(_, check)| check.alone);
+    parts.time("browsers", || {
+        make(together, choice.at_once, &expected, &mut told)
+    })?;
+    all_else()?;
+    parts.time("checks that measure time", || {
+        make(alone, 1, &expected, &mut told)
+    })?;
+    for driver in &drivers {
+        let (count, sum) = took[driver.browser() as usize];
+        println!(
+            "{count} checks in {}, {:.0} s if one waited for the other",
+            driver.browser().name(),
+            sum.as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+/// Makes checks, so many at a time, and tells how each went as soon as it has.
+fn make<'a>(
+    jobs: Vec<Job<'a>>,
+    at_once: usize,
+    expected: &checks::Expected,
+    told: &mut impl FnMut(Done<'a>),
+) -> Result<()> {
+    let jobs = Mutex::new(VecDeque::from(jobs));
+    let (tell, done) = mpsc::channel();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once)
+            .map(|_| {
+                let tell = tell.clone();
+                scope.spawn(|| block_on(work(&jobs, expected, tell)))
+            })
+            .collect();
+        drop(tell);
+        done.into_iter().for_each(told);
+        // What stops one of them stops them all.
+        workers.into_iter().try_for_each(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|_| Err(anyhow!("a check panicked")))
+        })
     })
+}
+
+async fn work<'a>(
+    jobs: &Mutex<VecDeque<Job<'a>>>,
+    expected: &checks::Expected,
+    tell: Sender<Done<'a>>,
+) -> Result<()> {
+    let next = || {
+        let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.pop_front()
+    };
+    while let Some(job) = next() {
+        let started = Instant::now();
+        let outcome = one(job.0, job.1, expected).await;
+        let took = started.elapsed();
+        tell.send(Done { job, outcome, took })
+            .map_err(|_| anyhow!("nobody listens"))?;
+    }
+    Ok(())
 }
 
 async fn one(driver: &Driver, check: &checks::Check, expected: &checks::Expected) -> Result<()> {

@@ -16,30 +16,29 @@ async fn results_are_downloaded_as_shown(page: &Page, expected: &Expected) -> Re
     page.load_with_engine().await?;
     page.run_all().await?;
     // The file is caught on its way: where browsers put downloads differs.
-    page.script(
-        "window.files = [];
-         const create = URL.createObjectURL;
-         URL.createObjectURL = (blob) => { files.push(blob.text()); return create.call(URL, blob); };
-         HTMLAnchorElement.prototype.click = function () { window.named = this.download; };",
+    page.act(
+        "const create = URL.createObjectURL;
+         URL.createObjectURL = (blob) => {
+           blob.text().then((text) => { window.downloaded = text; });
+           return create.call(URL, blob);
+         };
+         HTMLAnchorElement.prototype.click = function () { window.named = this.download; };
+         document.querySelector('#every-run').open = true;",
     )
     .await?;
-    page.script("document.querySelector('#every-run').open = true")
-        .await?;
     page.press("#every-run [data-download]").await?;
-    let text = page
-        .session
-        .client()?
-        .execute_async(
-            "const done = arguments[0]; files[0].then((text) => done([text, window.named]));",
-            Vec::new(),
+    let text: String = page
+        .see(
+            "a file is downloaded",
+            "window.downloaded",
+            |text: &String| !text.is_empty(),
         )
         .await?;
-    ensure!(
-        text[1] == "results.json",
-        "expected a file results.json, seen {}",
-        text[1]
-    );
-    let report = joined(&[text[0].as_str().unwrap_or_default().to_owned()])?;
+    page.see("it is called results.json", "window.named", |name: &String| {
+        name == "results.json"
+    })
+    .await?;
+    let report = joined(&[text])?;
     ensure!(
         report == expected.report,
         "expected the record of all runs to be results.json"
@@ -62,32 +61,32 @@ async fn links_and_embed_code_are_copied(page: &Page, expected: &Expected) -> Re
             "The browser does not let",
         ),
     ] {
-        page.script(&format!(
+        page.act(&format!(
             "Object.defineProperty(navigator, 'clipboard', {{ value: {clipboard}, configurable: true }})"
         ))
         .await?;
+        let copied = if told == "Copied the " {
+            "window.copied"
+        } else {
+            "String(getSelection())"
+        };
         for (what, part) in [
             ("link", format!("/#{id}")),
             ("embed", format!("embed.html?scenario={id}\"")),
         ] {
             page.press(&format!("#evidence-{id} [data-copy='{what}']"))
                 .await?;
-            let status = page
-                .wait("the copying is told", async || {
-                    let status = page.status().await?;
-                    Ok(status.starts_with(told).then_some(status))
-                })
+            page.says("the copying is told", |status| status.starts_with(told))
                 .await?;
-            let text = if told == "Copied the " {
-                page.text("return window.copied").await?
-            } else {
-                page.text("return String(getSelection())").await?
-            };
-            ensure!(
-                text.contains(&part) && text.contains(&page.server.origin()),
-                "expected {part} copied, seen {text}; told {status}"
-            );
+            page.see(
+                &format!("{part} is copied"),
+                copied,
+                |text: &String| text.contains(&part) && text.contains(&page.server.origin()),
+            )
+            .await?;
             page.press("#dismiss").await?;
+            // Else the next one would find it told already.
+            page.says("the status is dismissed", str::is_empty).await?;
         }
     }
     Ok(())
@@ -97,20 +96,18 @@ async fn one_scenario_runs_in_another_page(page: &Page, expected: &Expected) -> 
     for id in [expected.any(), expected.other()] {
         page.load_at(&format!("embed.html?scenario={id}")).await?;
         page.engine_ready().await?;
-        let rows = page.rows().await?;
-        ensure!(
-            rows.len() == 1 && rows[0].id == id,
-            "expected the row of {id} alone, seen {rows:?}"
-        );
+        page.rows(
+            &format!("the row of {id} stands alone"),
+            |rows| matches!(rows, [row] if row.id == id),
+        )
+        .await?;
         let row = page.run_one(id).await?;
         ensure!(row.agrees(), "expected {id} to agree, seen {row:?}");
-        ensure!(
-            page.holds(&format!(
-                "document.querySelector('#source').href.endsWith('/#{id}')"
-            ))
-            .await?,
-            "expected a link to the row in the article"
-        );
+        page.expect(
+            "a link leads to the row in the article",
+            &format!("document.querySelector('#source').href.endsWith('/#{id}')"),
+        )
+        .await?;
     }
     Ok(())
 }
@@ -130,17 +127,21 @@ async fn an_embedded_nonsense_is_told(page: &Page, _: &Expected) -> Result<()> {
         ),
     ] {
         page.load_at(&format!("embed.html{query}")).await?;
-        page.wait("the problem is told", async || {
-            let text = page
-                .text("return document.querySelector('#problem').textContent")
-                .await?;
-            Ok(text.contains(told).then_some(()))
-        })
+        page.see(
+            "the problem is told",
+            "document.querySelector('#problem').textContent",
+            |text: &String| text.contains(told),
+        )
         .await?;
+        let others: usize = page
+            .settled(
+                "telling the problem is the last thing that the page does",
+                "document.querySelectorAll('img, tr').length",
+            )
+            .await?;
         ensure!(
-            page.holds("document.querySelectorAll('img, tr').length === 0")
-                .await?,
-            "expected a line and nothing else for {query}"
+            others == 0,
+            "expected a line and nothing else for {query}, seen {others} elements"
         );
     }
     Ok(())

@@ -42,12 +42,10 @@ async fn axe_finds_nothing(page: &Page, expected: &Expected) -> Result<()> {
         ("[data-cell] [aria-expanded]", ".counterexample .fails"),
     ] {
         page.press(press).await?;
-        page.wait("it is shown", async || {
-            let shown = page
-                .holds(&format!("document.querySelector('{shown}') !== null"))
-                .await?;
-            Ok(shown.then_some(()))
-        })
+        page.expect(
+            &format!("{press} shows {shown}"),
+            &format!("document.querySelector('{shown}') !== null"),
+        )
         .await?;
     }
     axe(page, "with a counterexample, a search and a wrong token").await
@@ -55,21 +53,16 @@ async fn axe_finds_nothing(page: &Page, expected: &Expected) -> Result<()> {
 
 async fn axe_finds_nothing_in_the_bench(page: &Page, _: &Expected) -> Result<()> {
     page.load_at("bench.html").await?;
-    page.wait("it is measured", async || {
-        Ok((page.status().await? == "Measured.").then_some(()))
-    })
-    .await?;
+    page.says("it is measured", |status| status == "Measured.")
+        .await?;
     axe(page, "measured").await
 }
 
 /// Runs axe-core on the page as it stands. A script from WebDriver is not under the page's policy.
 async fn axe(page: &Page, when: &str) -> Result<()> {
     // What is still appearing has less contrast than it is going to have.
-    page.wait("nothing moves", async || {
-        let still = page.holds("document.getAnimations().length === 0").await?;
-        Ok(still.then_some(()))
-    })
-    .await?;
+    page.expect("nothing moves", "document.getAnimations().length === 0")
+        .await?;
     let path = tools::npm_packages("audits")?.join("node_modules/axe-core/axe.min.js");
     let source =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -87,11 +80,7 @@ async fn axe(page: &Page, when: &str) -> Result<()> {
            }}),
            (error) => done(String(error)));"
     );
-    let outcome = page
-        .session
-        .client()?
-        .execute_async(&script, Vec::new())
-        .await?;
+    let outcome = page.finish(&script, Vec::new()).await?;
     let Some(violations) = outcome["violations"].as_array() else {
         bail!("axe-core did not run: {outcome}");
     };

@@ -1,12 +1,12 @@
 //! Searches in the page: the matrix, the workbench, and the page that measures them.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fantoccini::key::Key;
 use tool_retries::explore::{Case, Cell, DESIGNS, FAULTS, Search, Strategy};
 
 use super::failures::{TRAP, TRAPPED, with_first_lines};
 use super::{Check, Expected, check};
-use crate::browser::page::{Page, Setup};
+use crate::browser::page::{Page, Setup, WATCH, with_script_ahead};
 
 pub const ALL: &[Check] = &[
     check!(explore_all_finds_the_recorded_matrix, Setup::WATCHED),
@@ -30,7 +30,7 @@ pub const ALL: &[Check] = &[
     check!(explore_shows_the_run_of_the_reader, Setup::WATCHED),
     check!(explore_shows_after_three_presses, Setup::WATCHED),
     check!(explore_stops_at_once, Setup::WATCHED),
-    check!(explore_all_can_be_stopped, Setup::WATCHED),
+    check!(explore_all_can_be_stopped, LONG),
     check!(
         explore_tells_and_survives_a_trap,
         // The first worker is there for scenarios, the second traps, its successor works.
@@ -47,20 +47,19 @@ pub const ALL: &[Check] = &[
     ),
     check!(explore_replays_a_token_and_tells_nonsense, Setup::WATCHED),
     check!(explore_runs_an_edited_operation, Setup::WATCHED),
-    check!(explore_bench_counts_as_the_native_search, Setup::PLAIN),
+    check!(explore_bench_counts_as_the_native_search, Setup::PLAIN).alone(),
 ];
 
-async fn no_errors(page: &Page) -> Result<()> {
-    let errors = page.errors().await?;
-    ensure!(errors.is_empty(), "expected no error, seen {errors:?}");
-    Ok(())
-}
-
-/// Waits until a script returns a text that is not empty.
-async fn text_of(page: &Page, what: &str, script: &str) -> Result<String> {
-    page.wait(what, async || {
-        let text = page.text(&format!("return ({script}) || ''")).await?;
-        Ok((!text.is_empty()).then_some(text))
+/// Waits until an expression gives a text that fits.
+async fn text_of(
+    page: &Page,
+    what: &str,
+    expression: &str,
+    fits: impl Fn(&str) -> bool,
+) -> Result<String> {
+    // Of what is not there yet there is no text.
+    page.see(what, &format!("({expression}) || ''"), |text: &String| {
+        !text.is_empty() && fits(text)
     })
     .await
 }
@@ -72,36 +71,32 @@ async fn choose(page: &Page, id: &str, value: &str) -> Result<()> {
          control.dispatchEvent(new Event('input', {{ bubbles: true }}));",
         serde_json::to_string(value)?
     );
-    page.script(&script).await.map(|_| ())
+    page.act(&script).await
 }
 
 /// Every cell is recorded as `results.json` has it, with its token, and the reader's own search agrees.
 async fn explore_all_finds_the_recorded_matrix(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    ensure!(
-        page.holds(
-            "(([button, table]) => Math.abs(button.right - table.right) < 1 && button.top < table.top + 40)(
-               ['explore-all', 'matrix-caption'].map((id) => document.getElementById(id).getBoundingClientRect()))",
-        )
-        .await?,
-        "expected Run all in the caption's corner"
-    );
-    page.press("#explore-all").await?;
-    let summary = text_of(
-        page,
-        "the matrix is searched",
-        "/ agree with /.test(document.getElementById('status').textContent)
-           && document.getElementById('status').textContent",
+    page.expect(
+        "Run all stands in the caption's corner",
+        "(([button, table]) => Math.abs(button.right - table.right) < 1 && button.top < table.top + 40)(
+           ['explore-all', 'matrix-caption'].map((id) => document.getElementById(id).getBoundingClientRect()))",
     )
     .await?;
-    let cells = page
-        .script(
-            "return [...document.querySelectorAll('[data-cell]')].map((cell) => [
+    page.press("#explore-all").await?;
+    let summary = page
+        .says("the matrix is searched", |status| {
+            status.contains(" agree with ")
+        })
+        .await?;
+    let cells: Vec<[String; 5]> = page
+        .settled(
+            "the matrix is searched",
+            "[...document.querySelectorAll('[data-cell]')].map((cell) => [
                cell.dataset.cell, cell.title, cell.dataset.token, cell.dataset.state,
                cell.querySelector('.agreement').textContent])",
         )
         .await?;
-    let cells: Vec<[String; 5]> = serde_json::from_value(cells)?;
     let count = DESIGNS.len() * FAULTS.len();
     ensure!(
         cells.len() == count,
@@ -125,30 +120,28 @@ async fn explore_all_finds_the_recorded_matrix(page: &Page, expected: &Expected)
         summary == format!("{count} of {count} agree with the recorded results."),
         "seen `{summary}`"
     );
-    ensure!(
-        page.holds("document.getElementById('stop').hidden").await?,
-        "expected nothing left to stop"
-    );
-    no_errors(page).await
+    page.expect(
+        "nothing is left to stop",
+        "document.getElementById('stop').hidden",
+    )
+    .await?;
+    page.no_errors().await
 }
 
 async fn explore_tells_a_cell_that_differs(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     let cell = "document.querySelector('[title=\"safe in 767 schedules\"]')";
-    page.script(&format!("{cell}.querySelector('[data-explore]').click()"))
+    page.act(&format!("{cell}.querySelector('[data-explore]').click()"))
         .await?;
-    let agreement = text_of(
+    text_of(
         page,
-        "the cell is searched",
+        "the cell is told to differ",
         &format!(
             "{cell}.dataset.state === 'differs' && {cell}.querySelector('.agreement').textContent"
         ),
+        |told| told == "✗ differs: safe in 766 schedules",
     )
     .await?;
-    ensure!(
-        agreement == "✗ differs: safe in 766 schedules",
-        "seen `{agreement}`"
-    );
     Ok(())
 }
 
@@ -167,101 +160,107 @@ async fn explore_shows_the_run_of_the_reader(page: &Page, expected: &Expected) -
     };
     let own = token_of("killed").context("no token")?;
     let other = token_of("none").context("no token")?;
-    page.script(&format!("{cell}.dataset.token = '{other}'"))
+    page.act(&format!("{cell}.dataset.token = '{other}'"))
         .await?;
     for token in [other, own] {
         page.press(show).await?;
-        let shown = text_of(
+        text_of(
             page,
-            "the counterexample is shown",
+            &format!("the counterexample {token} is shown"),
             "document.querySelector('.counterexample .checks')
                && document.querySelector('.counterexample code').textContent",
+            |shown| shown == token,
         )
         .await?;
-        ensure!(shown == token, "expected {token}, seen {shown}");
         page.press(show).await?;
+        page.expect(
+            "it is closed",
+            "document.querySelector('.counterexample') === null",
+        )
+        .await?;
+        // What the last search came to is not taken for the next one's answer.
+        page.act(&format!("delete {cell}.dataset.state")).await?;
         page.press("[data-explore='effect_then_record/killed']")
             .await?;
-        let told = text_of(
+        text_of(
             page,
-            "the cell is searched",
+            &format!("the cell is searched, and {own} told"),
             &format!("{cell}.dataset.state === 'differs' && {cell}.querySelector('.agreement').textContent"),
+            |told| told.ends_with(own),
         )
         .await?;
-        ensure!(told.ends_with(own), "expected {own} told, seen `{told}`");
     }
-    no_errors(page).await
+    page.no_errors().await
 }
 
 /// A search that no worker has begun is over with the press, and is no failure.
 async fn explore_stops_at_once(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    page.script(
+    page.act(
         "document.getElementById('explore').click();
          document.getElementById('explore-stop').click();",
     )
     .await?;
-    let seen = page
-        .text("return document.getElementById('explored').textContent")
-        .await?;
-    ensure!(seen == "Stopped.", "seen `{seen}`");
-    page.press("#explore").await?;
-    let seen = text_of(
-        page,
-        "the next search ends",
-        "document.getElementById('explored').textContent",
-    )
+    let explored = "document.getElementById('explored').textContent";
+    text_of(page, "the search is stopped", explored, |seen| {
+        seen == "Stopped."
+    })
     .await?;
-    ensure!(
-        seen.starts_with("Within 2 callers, 2 attempts, 0 faults: safe in "),
-        "seen `{seen}`"
-    );
-    no_errors(page).await
+    page.press("#explore").await?;
+    text_of(page, "the next search ends", explored, |seen| {
+        seen.starts_with("Within 2 callers, 2 attempts, 0 faults: safe in ")
+    })
+    .await?;
+    page.no_errors().await
 }
 
 /// *Show*, pressed again while its run waits, leaves no row that stays empty.
 async fn explore_shows_after_three_presses(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    page.script(
+    page.act(
         "const show = document.querySelector('[data-cell=\"no_key/killed\"] [aria-expanded]');
          for (let press = 0; press < 3; press += 1) show.click();",
     )
     .await?;
-    text_of(
-        page,
+    page.expect(
         "the counterexample is shown",
-        "document.querySelector('.counterexample .checks') && 'shown'",
+        "document.querySelector('.counterexample .checks') !== null",
     )
     .await?;
-    no_errors(page).await
+    page.no_errors().await
 }
+
+/// Until they are told to go on, searches of cells are of a kind that takes minutes: they cannot be over before *Stop*.
+const LONG: Setup = Setup::altered(|name, _, bytes| {
+    let script = "const post = Worker.prototype.postMessage;
+        Worker.prototype.postMessage = function (data, ...more) {
+          const long = data?.Explore && !window.goOn;
+          post.call(this, long ? { Explore: { ...data.Explore, search: 'claim.delivered_twice.432' } } : data, ...more);
+        };";
+    with_script_ahead(&format!("{WATCH}{script}"), name, bytes)
+});
 
 async fn explore_all_can_be_stopped(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     page.key_on("#explore-all", Key::Enter).await?;
     page.key_on("#stop", Key::Enter).await?;
-    let status = page.status().await?;
-    ensure!(
-        status.starts_with("Stopped. ") && status.ends_with(" done."),
-        "seen `{status}`"
-    );
-    ensure!(
-        page.holds(
-            "document.querySelectorAll('[data-state=stopped]').length > 0
-               && !document.querySelector('[data-cell][data-state=running]')
-               && document.activeElement.id === 'explore-all'"
-        )
-        .await?,
-        "expected no cell running and the focus back on Run all"
-    );
-    page.key_on("#explore-all", Key::Enter).await?;
-    text_of(
-        page,
-        "the matrix is searched after all",
-        "/^(\\d+) of \\1 agree with /.test(document.getElementById('status').textContent) && 'all'",
+    let count = DESIGNS.len() * FAULTS.len();
+    let stopped = format!("Stopped. 0 of {count} done.");
+    page.says(&format!("`{stopped}` is said"), |status| status == stopped)
+        .await?;
+    page.expect(
+        "no cell is running and the focus is back on Run all",
+        "document.querySelectorAll('[data-state=stopped]').length > 0
+           && !document.querySelector('[data-cell][data-state=running]')
+           && document.activeElement.id === 'explore-all'",
     )
     .await?;
-    no_errors(page).await
+    page.act("window.goOn = true").await?;
+    page.key_on("#explore-all", Key::Enter).await?;
+    let all = format!("{count} of {count} agree with the recorded results.");
+    page.says("the matrix is searched after all", |status| status == all)
+        .await?;
+    page.no_errors().await
 }
 
 async fn explore_tells_and_survives_a_trap(page: &Page, _: &Expected) -> Result<()> {
@@ -269,13 +268,13 @@ async fn explore_tells_and_survives_a_trap(page: &Page, _: &Expected) -> Result<
     let cell = "document.querySelector('[data-cell=\"unique/killed\"]')";
     for (state, told) in [("failed", TRAPPED), ("agrees", "✓ agrees")] {
         page.press("[data-explore='unique/killed']").await?;
-        let seen = text_of(
+        text_of(
             page,
-            "the search of the cell ends",
+            &format!("the search of the cell ends with `{told}`"),
             &format!("{cell}.dataset.state === '{state}' && {cell}.querySelector('.agreement').textContent"),
+            |seen| seen.contains(told),
         )
         .await?;
-        ensure!(seen.contains(told), "expected `{told}`, seen `{seen}`");
     }
     Ok(())
 }
@@ -284,86 +283,90 @@ async fn explore_opens_a_counterexample_by_keys(page: &Page, _: &Expected) -> Re
     page.load_with_engine().await?;
     let show = "[data-cell='effect_then_record/killed'] [aria-expanded]";
     page.key_on(show, Key::Enter).await?;
-    let seen = text_of(
+    text_of(
         page,
-        "the counterexample is shown",
+        "the broken check is shown",
         "document.querySelector('.counterexample .fails')?.textContent",
+        |seen| seen.contains("two tickets for one intention"),
     )
     .await?;
-    ensure!(
-        seen.contains("two tickets for one intention"),
-        "expected the broken check, seen `{seen}`"
-    );
     page.key_on(".counterexample .step-through", Key::Enter)
         .await?;
     let event = "document.querySelector('.counterexample .step-event')?.textContent";
-    let first = text_of(page, "the run can be stepped through", event).await?;
-    ensure!(first.starts_with("Step 1 of "), "seen `{first}`");
+    text_of(page, "the run can be stepped through", event, |event| {
+        event.starts_with("Step 1 of ")
+    })
+    .await?;
     page.key_on(".counterexample [data-move='on']", Key::Enter)
         .await?;
-    let second = text_of(page, "a step is shown", event).await?;
-    ensure!(second.starts_with("Step 2 of "), "seen `{second}`");
+    text_of(page, "a step is shown", event, |event| {
+        event.starts_with("Step 2 of ")
+    })
+    .await?;
     page.key_on(show, Key::Space).await?;
-    ensure!(
-        page.holds("!document.querySelector('.counterexample')")
-            .await?,
-        "expected the counterexample closed by a key"
-    );
-    no_errors(page).await
+    page.expect(
+        "the counterexample is closed by a key",
+        "document.querySelector('.counterexample') === null",
+    )
+    .await?;
+    page.no_errors().await
 }
 
 async fn explore_can_be_stopped_and_hinders_no_run(page: &Page, expected: &Expected) -> Result<()> {
     page.load_at("#explore=claim.delivered_twice.432").await?;
     page.engine_ready().await?;
     page.key_on("#explore", Key::Enter).await?;
-    text_of(
-        page,
+    page.expect(
         "the search tells how far it is",
-        "/^\\d+ schedules so far; \\d+ runs pruned .* a second/.test(document.getElementById('explore-progress').textContent) && 'told'",
+        "/^\\d+ schedules so far; \\d+ runs pruned .* a second/.test(document.getElementById('explore-progress').textContent)",
     )
     .await?;
     let row = page.run_one(expected.any()).await?;
     ensure!(row.agrees(), "expected a run beside a search, seen {row:?}");
-    ensure!(
-        !page
-            .holds("document.getElementById('explore-stop').hidden")
-            .await?,
-        "expected the search still under way"
-    );
+    let over: bool = page
+        .settled(
+            "the search takes minutes",
+            "document.getElementById('explore-stop').hidden",
+        )
+        .await?;
+    ensure!(!over, "expected the search still under way");
     page.key_on("#explore-stop", Key::Enter).await?;
-    let result = text_of(
+    text_of(
         page,
         "the search is stopped",
         "document.getElementById('explored').textContent",
+        |seen| {
+            seen.starts_with("Within 4 callers, 3 attempts, 2 faults: ")
+                && seen.contains(". Stopped before every schedule was tried.")
+        },
     )
     .await?;
-    ensure!(
-        result.starts_with("Within 4 callers, 3 attempts, 2 faults: ")
-            && result.contains(". Stopped before every schedule was tried."),
-        "seen `{result}`"
-    );
-    ensure!(
-        page.holds("document.activeElement.id === 'explore'")
-            .await?,
-        "expected the focus back on Explore"
-    );
-    no_errors(page).await
+    page.expect(
+        "the focus is back on Explore",
+        "document.activeElement.id === 'explore'",
+    )
+    .await?;
+    page.no_errors().await
 }
 
 async fn explore_restores_the_choice_of_a_link(page: &Page, _: &Expected) -> Result<()> {
-    let choice = "return ['design', 'fault', 'callers', 'attempts', 'faults', 'way', 'seed']
+    let choice = "['design', 'fault', 'callers', 'attempts', 'faults', 'way', 'seed']
         .map((name) => document.getElementById(`explore-${name}`).value).join(' ')";
     page.load_at("#explore=claim.killed.312.77").await?;
     page.engine_ready().await?;
-    let seen = page.text(choice).await?;
-    ensure!(seen == "claim killed 3 1 2 random 77", "seen `{seen}`");
+    page.see("the choice is restored", choice, |seen: &String| {
+        seen == "claim killed 3 1 2 random 77"
+    })
+    .await?;
     choose(page, "explore-design", "unique").await?;
     choose(page, "explore-callers", "2").await?;
-    let link = page
-        .text("return document.getElementById('explore-link').getAttribute('href')")
-        .await?;
-    ensure!(link == "#explore=unique.killed.212", "seen `{link}`");
-    let wanted = page.text(choice).await?;
+    page.see(
+        "the link names the choice",
+        "document.getElementById('explore-link').getAttribute('href')",
+        |link: &String| link == "#explore=unique.killed.212",
+    )
+    .await?;
+    let wanted: String = page.settled("the link names the choice", choice).await?;
     let long = "x".repeat(10_000);
     for nonsense in [
         "",
@@ -374,33 +377,27 @@ async fn explore_restores_the_choice_of_a_link(page: &Page, _: &Expected) -> Res
         "%",
         &long,
     ] {
-        page.script("document.getElementById('status').textContent = ''")
+        page.act("document.getElementById('status').textContent = ''")
             .await?;
-        page.script(&format!("location.hash = '#explore={nonsense}'"))
+        page.act(&format!("location.hash = '#explore={nonsense}'"))
             .await?;
-        let told = text_of(
-            page,
-            "nonsense is told",
-            "document.getElementById('status').textContent",
-        )
+        page.says("nonsense is told", |told| {
+            told == "The address names no search; the workbench stays as it is."
+        })
         .await?;
-        ensure!(
-            told == "The address names no search; the workbench stays as it is.",
-            "seen `{told}`"
-        );
-        let kept = page.text(choice).await?;
+        let kept: String = page.settled("the address is answered", choice).await?;
         ensure!(kept == wanted, "expected {wanted} kept, seen {kept}");
     }
     // More than the class allows is told beside the control.
     choose(page, "explore-fault", "changed_payload").await?;
     choose(page, "explore-callers", "4").await?;
-    ensure!(
-        page.holds("document.getElementById('explore-callers').ariaInvalid === 'true'
-            && document.getElementById('explore-problem').textContent === 'callers: expected a number from 1 to 1'")
-            .await?,
-        "expected the bound told beside its control"
-    );
-    no_errors(page).await
+    page.expect(
+        "the bound is told beside its control",
+        "document.getElementById('explore-callers').ariaInvalid === 'true'
+           && document.getElementById('explore-problem').textContent === 'callers: expected a number from 1 to 1'",
+    )
+    .await?;
+    page.no_errors().await
 }
 
 async fn explore_at_random_finds_what_the_native_search_finds(
@@ -411,12 +408,6 @@ async fn explore_at_random_finds_what_the_native_search_finds(
         .await?;
     page.engine_ready().await?;
     page.press("#explore").await?;
-    let seen = text_of(
-        page,
-        "the random search is over",
-        "document.querySelector('#shortest .checks') && [...document.querySelectorAll('#explored p')].map((line) => line.textContent).join('\\n')",
-    )
-    .await?;
     let case: Case = "effect_then_record.none.320".parse()?;
     let mut search = Search::new(case, Strategy::Random { seed: 5 })?;
     search.advance(20_000)?;
@@ -426,28 +417,25 @@ async fn explore_at_random_finds_what_the_native_search_finds(
         "Within 3 callers, 2 attempts, 0 faults: {}. These are schedules at random, not all.",
         cell.verdict()
     );
-    let status = text_of(
-        page,
-        "the result is said",
-        "document.getElementById('status').textContent",
+    let lines = [
+        verdict.clone(),
+        format!("Token of the shortest: {}", token.token),
+    ];
+    page.see(
+        &format!("the random search ends with {lines:?}"),
+        "document.querySelector('#shortest .checks')
+           ? [...document.querySelectorAll('#explored p')].map((line) => line.textContent) : []",
+        |seen: &Vec<String>| lines.iter().all(|line| seen.contains(line)),
     )
     .await?;
-    ensure!(
-        status == verdict,
-        "expected the result said, seen `{status}`"
-    );
-    for line in [verdict, format!("Token of the shortest: {}", token.token)] {
-        ensure!(
-            seen.lines().any(|one| one == line),
-            "expected `{line}`, seen `{seen}`"
-        );
-    }
-    no_errors(page).await
+    page.says("the result is said", |status| status == verdict)
+        .await?;
+    page.no_errors().await
 }
 
 async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    page.script(
+    page.act(
         "window.said = [];
          const status = document.getElementById('status');
          new MutationObserver(() => window.said.push(status.textContent)).observe(status, { childList: true });",
@@ -459,51 +447,56 @@ async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -
         ("<b>.none.220.-", "no design"),
         ("immediate.none.220.zzzz", "belong to another run"),
     ] {
+        // What is told of one is not taken for what is told of the next.
+        page.act("document.getElementById('token-problem').textContent = ''")
+            .await?;
         choose(page, "token", nonsense).await?;
         page.press("#replay").await?;
-        let seen = text_of(
+        text_of(
             page,
             "nonsense is told beside its field",
             "document.getElementById('token').ariaInvalid === 'true' && document.getElementById('token-problem').textContent",
+            |seen| seen.contains(told),
         )
         .await?;
-        ensure!(seen.contains(told), "expected `{told}`, seen `{seen}`");
-        ensure!(
-            page.holds("document.getElementById('replayed').hidden")
-                .await?,
-            "expected nothing replayed"
-        );
+        let nothing: bool = page
+            .settled(
+                "nonsense is told",
+                "document.getElementById('replayed').hidden",
+            )
+            .await?;
+        ensure!(nothing, "expected nothing replayed of `{nonsense}`");
     }
-    let said = text_of(page, "it is said", "window.said?.join('|')").await?;
+    choose(page, "token", " deferred.none.220.- ").await?;
+    page.press("#replay").await?;
+    text_of(
+        page,
+        "the token is replayed",
+        "document.querySelector('#replayed .fails')?.textContent",
+        |seen| seen.contains("nobody waits for ever"),
+    )
+    .await?;
+    let said: String = page
+        .settled("another run has been shown since", "window.said.join('|')")
+        .await?;
     ensure!(
         said.matches("belong to another run").count() == 1,
         "expected it said once, heard `{said}`"
     );
-    choose(page, "token", " deferred.none.220.- ").await?;
-    page.press("#replay").await?;
-    let seen = text_of(
-        page,
-        "the token is replayed",
-        "document.querySelector('#replayed .fails')?.textContent",
+    page.expect(
+        "no problem is left",
+        "document.getElementById('token').ariaInvalid === 'false'
+           && document.getElementById('token-problem').textContent === ''",
     )
     .await?;
-    ensure!(seen.contains("nobody waits for ever"), "seen `{seen}`");
-    ensure!(
-        page.holds(
-            "document.getElementById('token').ariaInvalid === 'false'
-            && document.getElementById('token-problem').textContent === ''"
-        )
-        .await?,
-        "expected no problem left"
-    );
     choose(page, "token", "x").await?;
     page.press("#replay").await?;
-    ensure!(
-        page.holds("document.getElementById('replayed').hidden")
-            .await?,
-        "expected the earlier run gone"
-    );
-    no_errors(page).await
+    page.expect(
+        "the earlier run is gone",
+        "document.getElementById('replayed').hidden",
+    )
+    .await?;
+    page.no_errors().await
 }
 
 async fn explore_runs_an_edited_operation(page: &Page, _: &Expected) -> Result<()> {
@@ -517,18 +510,23 @@ async fn explore_runs_an_edited_operation(page: &Page, _: &Expected) -> Result<(
         ("k", "{\"a\":", "edited-payload"),
         ("k", "{}", "edited-payload"),
     ] {
+        // As above.
+        page.act(&format!(
+            "document.getElementById('{control}-problem').textContent = ''"
+        ))
+        .await?;
         choose(page, "edited-key", key).await?;
         choose(page, "edited-payload", payload).await?;
         page.press("#run-edited").await?;
-        ensure!(
-            page.holds(&format!(
+        page.expect(
+            &format!("{payload} with the key {key:?} is told at {control}"),
+            &format!(
                 "document.getElementById('{control}').ariaInvalid === 'true'
                 && document.getElementById('{control}-problem').textContent !== ''
                 && document.getElementById('edited').hidden"
-            ))
-            .await?,
-            "expected {payload} with the key {key:?} told at {control}"
-        );
+            ),
+        )
+        .await?;
     }
     let markup = "<img src=x onerror=document.title='struck'>";
     choose(page, "edited-key", "own-key").await?;
@@ -540,45 +538,41 @@ async fn explore_runs_an_edited_operation(page: &Page, _: &Expected) -> Result<(
     .await?;
     choose(page, "edited-scenario", "stable_key_retry").await?;
     page.press("#run-edited").await?;
-    let seen = text_of(
+    text_of(
         page,
-        "the scenario is run with it",
+        "the scenario is run with the operation as it was written",
         "document.querySelector('#edited .checks') && document.getElementById('edited').textContent",
+        |seen| seen.contains(markup) && seen.contains("own-key"),
     )
     .await?;
-    ensure!(
-        seen.contains(markup) && seen.contains("own-key"),
-        "expected the operation as it was written, seen `{seen}`"
-    );
     page.press("#edited .step-through").await?;
-    let step = text_of(
+    text_of(
         page,
-        "it can be stepped through",
+        "the same operation can be stepped through",
         "document.querySelector('#edited .step-event')?.textContent",
+        |step| step.contains(markup),
     )
     .await?;
-    ensure!(
-        step.contains(markup),
-        "expected the same operation, seen `{step}`"
-    );
-    ensure!(
-        page.holds(
-            "document.querySelectorAll('#edited img').length === 0 && document.title !== 'struck'"
+    let struck: bool = page
+        .settled(
+            "the operation is shown in all places",
+            "document.querySelectorAll('#edited img').length > 0 || document.title === 'struck'",
         )
-        .await?,
-        "expected text and no markup"
-    );
-    no_errors(page).await
+        .await?;
+    ensure!(!struck, "expected text and no markup");
+    page.no_errors().await
 }
 
 async fn explore_bench_counts_as_the_native_search(page: &Page, _: &Expected) -> Result<()> {
     page.load_at("bench.html").await?;
-    let seen = text_of(
-        page,
-        "it is measured",
-        "document.getElementById('status').textContent === 'Measured.' && document.getElementById('figures').innerText",
-    )
-    .await?;
+    page.says("it is measured", |status| status == "Measured.")
+        .await?;
+    let figures: Vec<String> = page
+        .settled(
+            "it is measured",
+            "[...document.querySelectorAll('#figures dd')].map((figure) => figure.textContent)",
+        )
+        .await?;
     let case: Case = "immediate.none.220".parse()?;
     let search = Search::new(case, Strategy::Exhaustive)?.finish()?;
     let counts = format!(
@@ -586,12 +580,16 @@ async fn explore_bench_counts_as_the_native_search(page: &Page, _: &Expected) ->
         Cell::of(&search).verdict(),
         search.progress().runs
     );
-    let mut lines = seen.lines();
+    let [counted, _, rate] = &figures[..] else {
+        bail!("expected three figures, seen {figures:?}");
+    };
     ensure!(
-        lines.any(|line| line == counts),
-        "expected `{counts}`, seen `{seen}`"
+        *counted == counts,
+        "expected `{counts}`, seen {figures:?}"
     );
-    let rate = lines.next_back().and_then(|rate| rate.parse::<u64>().ok());
-    ensure!(rate.is_some_and(|rate| rate > 100), "seen `{seen}`");
+    ensure!(
+        rate.parse::<u64>().is_ok_and(|rate| rate > 100),
+        "seen {figures:?}"
+    );
     Ok(())
 }

@@ -1,11 +1,10 @@
 //! What can break on the way is told where the reader looks, and the next press works.
 
 use anyhow::{Result, ensure};
-use fantoccini::Locator;
+use fantoccini::key::Key;
 
 use super::{Check, Expected, check, every_row_agrees};
 use crate::browser::page::{Page, Setup};
-use fantoccini::key::Key;
 
 pub const ALL: &[Check] = &[
     check!(
@@ -95,41 +94,32 @@ pub fn with_first_lines(here: bool, lines: &str, bytes: Option<Vec<u8>>) -> Opti
 /// The engine cannot start: the page says so, what is recorded stands, and no button pretends to work.
 async fn engine_fails(page: &Page, expected: &Expected) -> Result<()> {
     page.load().await?;
-    let state = page.engine_settled().await?;
-    ensure!(
-        state == "failed",
-        "expected the engine failed, seen it {state}"
-    );
-    let status = page.status().await?;
-    ensure!(
+    page.engine_is("failed").await?;
+    page.says("the status says that the engine is missing", |status| {
         status.starts_with("The engine did not ")
-            && status.ends_with("The recorded results stand."),
-        "expected the status to say that the engine is missing, seen `{status}`"
-    );
-    let rows = page.rows().await?;
+            && status.ends_with("The recorded results stand.")
+    })
+    .await?;
+    let ids = expected.ids();
+    page.rows("all recorded values stand", |rows| {
+        rows.len() == ids.len() && rows.iter().all(|row| !row.recorded.is_empty())
+    })
+    .await?;
+    let buttons = page
+        .once("buttons appear with the engine only, which has failed", async |look| {
+            look.displayed(".run, .run-all").await
+        })
+        .await?;
     ensure!(
-        rows.len() == expected.ids().len() && rows.iter().all(|row| !row.recorded.is_empty()),
-        "expected all recorded values, seen {rows:?}"
+        buttons.is_empty(),
+        "expected no button that cannot work, seen {buttons:?}"
     );
-    for button in page
-        .session
-        .client()?
-        .find_all(Locator::Css(".run, .run-all"))
-        .await?
-    {
-        ensure!(
-            !button.is_displayed().await?,
-            "expected no button that cannot work, seen `{}`",
-            button.text().await?
-        );
-    }
     Ok(())
 }
 
 /// Runs a scenario that fails, with that in its message beside the button and in the status.
 pub async fn fails(page: &Page, id: &str, message: &str) -> Result<()> {
     let row = page.run_one(id).await?;
-    let status = page.status().await?;
     ensure!(
         row.state == "failed"
             && row.reader.is_empty()
@@ -137,12 +127,12 @@ pub async fn fails(page: &Page, id: &str, message: &str) -> Result<()> {
             && row.agreement.contains(message),
         "expected a failure of {id} with `{message}`, seen {row:?}"
     );
-    ensure!(
-        status == format!("{id}: {}", row.agreement),
-        "expected the status to say the same as {}, seen `{status}`",
-        row.agreement
-    );
-    Ok(())
+    let same = format!("{id}: {}", row.agreement);
+    page.says(&format!("the status says the same: `{same}`"), |status| {
+        status == same
+    })
+    .await
+    .map(|_| ())
 }
 
 /// After a failure a press works as if nothing had been.
@@ -188,26 +178,18 @@ async fn a_run_can_be_stopped(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     let button = format!("button.run[data-run='{}']", expected.any());
     page.key_on(&button, Key::Enter).await?;
-    page.wait("Stop is offered", async || {
-        let offered = page
-            .holds("!document.querySelector('#stop').hidden")
-            .await?;
-        Ok(offered.then_some(()))
-    })
-    .await?;
     page.key_on("#stop", Key::Enter).await?;
     let row = page.answered(expected.any()).await?;
-    let status = page.status().await?;
     ensure!(
-        row.state == "stopped" && row.agreement == "stopped" && status.starts_with("Stopped."),
-        "expected the run stopped, seen {row:?} and `{status}`"
+        row.state == "stopped" && row.agreement == "stopped",
+        "expected the run stopped, seen {row:?}"
     );
-    ensure!(
-        page.holds(&format!(
-            "document.activeElement === document.querySelector(\"{button}\")"
-        ))
-        .await?,
-        "expected the focus back on {button}"
-    );
+    page.says("it is said", |status| status.starts_with("Stopped."))
+        .await?;
+    page.expect(
+        &format!("the focus is back on {button}"),
+        &format!("document.activeElement === document.querySelector(\"{button}\")"),
+    )
+    .await?;
     recovers(page, expected).await
 }

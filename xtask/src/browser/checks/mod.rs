@@ -17,7 +17,7 @@ use std::pin::Pin;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tool_retries::json as strict;
 
-use super::page::{Page, Setup};
+use super::page::{Page, Row, Setup};
 use crate::tools;
 
 /// What a check returns while it runs.
@@ -31,6 +31,17 @@ pub struct Check {
     pub setup: Setup,
     /// The check, in a fresh browser that has not loaded the page.
     pub run: for<'a> fn(&'a Page, &'a Expected) -> Running<'a>,
+    /// Whether it measures time, and so runs while no other check does.
+    pub alone: bool,
+}
+
+impl Check {
+    const fn alone(self) -> Self {
+        Self {
+            alone: true,
+            ..self
+        }
+    }
 }
 
 /// A check of that name, or of another name by that function, on that setup.
@@ -43,6 +54,7 @@ macro_rules! check {
             name: $name,
             setup: $setup,
             run: |page, expected| Box::pin($function(page, expected)),
+            alone: false,
         }
     };
 }
@@ -182,25 +194,14 @@ fn difference(expected: &str, seen: &str) -> String {
 
 /// Every row must be one of the record's, and agree.
 async fn every_row_agrees(page: &Page, expected: &Expected) -> Result<()> {
-    let rows = page.rows().await?;
-    let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    ids.sort_unstable();
-    ensure!(
-        ids == expected.ids(),
-        "expected rows for {:?}, seen {ids:?}",
-        expected.ids()
-    );
-    for row in &rows {
-        ensure!(
-            row.agrees(),
-            "expected {} to agree with {}, seen {} {}",
-            row.id,
-            row.recorded,
-            row.reader,
-            row.agreement
-        );
-    }
-    Ok(())
+    let ids = expected.ids();
+    page.rows("every row of the record agrees, and there is no other", |rows| {
+        let mut seen: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        seen.sort_unstable();
+        seen == ids && rows.iter().all(Row::agrees)
+    })
+    .await
+    .map(|_| ())
 }
 
 #[cfg(test)]

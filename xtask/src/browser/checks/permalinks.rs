@@ -2,11 +2,10 @@
 //! nothing.
 
 use anyhow::{Context, Result, ensure};
-use fantoccini::Locator;
 use fantoccini::key::Key;
 
 use super::{Check, Expected, check};
-use crate::browser::driver::{Settings, WINDOW};
+use crate::browser::driver::Settings;
 use crate::browser::page::{Page, Setup};
 
 pub const ALL: &[Check] = &[
@@ -24,23 +23,14 @@ pub const ALL: &[Check] = &[
     ),
 ];
 
-async fn is_opened(page: &Page, id: &str) -> Result<()> {
-    page.wait(&format!("the evidence of {id} is open"), async || {
-        Ok(page.is_open(id).await?.then_some(()))
-    })
-    .await
-}
-
 async fn opens(page: &Page, id: &str) -> Result<()> {
-    is_opened(page, id).await?;
-    page.wait(&format!("the row of {id} is in view"), async || {
-        let seen = page
-            .holds(&format!(
-                "(({{ top, bottom }}) => bottom > 0 && top < innerHeight)(document.getElementById('{id}').getBoundingClientRect())"
-            ))
-            .await?;
-        Ok(seen.then_some(()))
-    })
+    page.is_open(id).await?;
+    page.expect(
+        &format!("the row of {id} is in view"),
+        &format!(
+            "(({{ top, bottom }}) => bottom > 0 && top < innerHeight)(document.getElementById('{id}').getBoundingClientRect())"
+        ),
+    )
     .await
 }
 
@@ -49,13 +39,19 @@ async fn a_permalink_opens_its_evidence(page: &Page, expected: &Expected) -> Res
     let (first, last) = (ids[0], ids[ids.len() - 1]);
     page.load_at(&format!("#{first}")).await?;
     opens(page, first).await?;
+    let another: bool = page
+        .settled(
+            "the address has opened what it opens",
+            &format!("document.getElementById('evidence-{last}').open"),
+        )
+        .await?;
     ensure!(
-        !page.is_open(last).await?,
+        !another,
         "expected the evidence of {last} closed, seen it open"
     );
     page.engine_ready().await?;
     // Typed into the address.
-    page.script(&format!("location.hash = '#{last}'")).await?;
+    page.act(&format!("location.hash = '#{last}'")).await?;
     opens(page, last).await?;
     // By the link that the row shows to pointer and focus.
     let other = expected.other();
@@ -63,22 +59,12 @@ async fn a_permalink_opens_its_evidence(page: &Page, expected: &Expected) -> Res
         .await?;
     opens(page, other).await?;
     // Closed by the reader, it opens again on the way back, wherever the browser scrolls.
-    page.script(&format!(
+    page.act(&format!(
         "document.getElementById('evidence-{last}').open = false; history.back()"
     ))
     .await?;
-    is_opened(page, last).await?;
-    no_errors(page).await
-}
-
-async fn no_errors(page: &Page) -> Result<()> {
-    let errors = page.errors().await?;
-    ensure!(
-        errors.is_empty(),
-        "expected no error, seen {}",
-        errors.join("; ")
-    );
-    Ok(())
+    page.is_open(last).await?;
+    page.no_errors().await
 }
 
 async fn nonsense_in_the_address_does_nothing(page: &Page, expected: &Expected) -> Result<()> {
@@ -107,20 +93,24 @@ async fn nonsense_in_the_address_does_nothing(page: &Page, expected: &Expected) 
         &escaped,
         &long,
     ];
-    let shape = "return JSON.stringify([
+    let shape = "JSON.stringify([
         document.title,
         document.querySelectorAll('*').length,
         document.querySelectorAll('details[open]').length,
         document.querySelector('#status').textContent])";
     page.load_with_engine().await?;
-    let before = page.text(shape).await?;
+    let before: String = page
+        .settled("the buttons work, and nothing was pressed", shape)
+        .await?;
     let untouched = async |how: &str| {
-        let after = page.text(shape).await?;
+        let after: String = page
+            .settled("the page has seen its address, and its buttons work", shape)
+            .await?;
         ensure!(
             after == before,
             "expected {before} as without, seen {after} {how}"
         );
-        no_errors(page).await
+        page.no_errors().await
     };
     for end in nonsense {
         let shown: String = end.chars().take(60).collect();
@@ -133,17 +123,16 @@ async fn nonsense_in_the_address_does_nothing(page: &Page, expected: &Expected) 
     }
     for end in nonsense {
         let shown: String = end.chars().take(60).collect();
-        page.session
-            .client()?
-            .execute_async(
-                "const [end, done] = arguments;
-                 const before = location.href;
-                 location.hash = end;
-                 if (location.href === before) done();
-                 else addEventListener('hashchange', () => done(), { once: true });",
-                vec![end.into()],
-            )
-            .await?;
+        // The page's own listeners were there first, and have had their turn.
+        page.finish(
+            "const [end, done] = arguments;
+             const before = location.href;
+             location.hash = end;
+             if (location.href === before) done();
+             else addEventListener('hashchange', () => done(), { once: true });",
+            vec![end.into()],
+        )
+        .await?;
         untouched(&format!("on moving to #{shown}")).await?;
     }
     let row = page.run_one(expected.any()).await?;
@@ -153,40 +142,47 @@ async fn nonsense_in_the_address_does_nothing(page: &Page, expected: &Expected) 
 
 /// Two of them end beside each other. Asks the driver for all of it, since a page without scripts need not run its own.
 async fn a_title_opens_its_source_without_a_script(page: &Page, _: &Expected) -> Result<()> {
-    let client = page.session.client()?;
     // MiniBrowser's own window is narrower.
-    let (width, height) = WINDOW;
-    client.set_window_size(width, height).await?;
+    page.resize().await?;
     page.load().await?;
-    let open = Locator::Css(".shapes > details[open] > table");
+    let open = ".shapes > details[open] > table";
     for (index, id) in ["deferred", "claim"].into_iter().enumerate() {
-        let seen = client.find_all(open).await?.len();
+        let seen = page
+            .once("nothing but a title opens a source", async |look| {
+                Ok(look.elements(open).await?.len())
+            })
+            .await?;
         ensure!(
             seen == index,
             "expected {index} sources open before {id}, seen {seen}"
         );
-        let link = format!(".matrix a[href='#design-{id}']");
-        client
-            .find(Locator::Css(&link))
+        page.follow(&format!(".matrix a[href='#design-{id}']"))
             .await
-            .with_context(|| format!("no title leads to {id}"))?
-            .click()
-            .await?;
-        page.wait(&format!("the source of {id} is open"), async || {
-            let row = format!(".shapes > details[open] #design-{id}");
-            let found = client.find_all(Locator::Css(&row)).await?;
-            Ok((found.len() == 1).then_some(()))
-        })
+            .with_context(|| format!("no title leads to {id}"))?;
+        page.until(
+            &format!("the source of {id} is open"),
+            async |look| {
+                let row = format!(".shapes > details[open] #design-{id}");
+                Ok(look.elements(&row).await?.len())
+            },
+            |&found| found == 1,
+        )
         .await?;
     }
-    let mut places = Vec::new();
-    for table in client.find_all(open).await? {
-        places.push(table.rectangle().await?);
-    }
-    ensure!(
-        matches!(places[..], [(left, top, width, _), (right, beside, ..)]
-            if top == beside && width > 400.0 && right > left + width),
-        "expected two sources beside each other, seen {places:?}"
-    );
-    Ok(())
+    page.until(
+        "two sources stand beside each other",
+        async |look| {
+            let mut places = Vec::new();
+            for table in look.elements(open).await? {
+                places.push(table.rectangle().await?);
+            }
+            Ok(places)
+        },
+        |places| {
+            matches!(places[..], [(left, top, width, _), (right, beside, ..)]
+                if top == beside && width > 400.0 && right > left + width)
+        },
+    )
+    .await
+    .map(|_| ())
 }

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
-use fantoccini::Locator;
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Check, Expected, check, difference, every_row_agrees, joined, parse};
 use crate::browser::driver::{Browser, Settings};
@@ -72,17 +71,33 @@ async fn gives_results_json(page: &Page, expected: &Expected) -> Result<()> {
 
 async fn each_button_alone(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    let mut before = page.rows().await?;
+    let mut before = page
+        .once("the buttons work, and nothing was pressed", async |look| {
+            look.rows().await
+        })
+        .await?;
     for row in &before {
         ensure!(
-            row.reader.is_empty() && row.agreement.is_empty(),
+            row.reader.is_empty() && row.agreement.is_empty() && row.state.is_empty(),
             "expected no result beside {} before a press, seen {row:?}",
             row.id
         );
     }
     for id in expected.ids() {
-        page.run_one(id).await?;
-        let after = page.rows().await?;
+        let answered = page.run_one(id).await?;
+        ensure!(
+            answered.agrees(),
+            "expected {id} to go from no result to one that agrees, seen {answered:?}"
+        );
+        // The status is set after all else that a run changes.
+        let said = format!("{id}: ✓ agrees");
+        page.says(&format!("it is said of {id}"), |status| status == said)
+            .await?;
+        let after = page
+            .once("the run is over, and what it comes to is said", async |look| {
+                look.rows().await
+            })
+            .await?;
         ensure!(
             before.len() == after.len(),
             "expected {} rows after a press, seen {}",
@@ -90,19 +105,14 @@ async fn each_button_alone(page: &Page, expected: &Expected) -> Result<()> {
             after.len()
         );
         for (before, after) in before.iter().zip(&after) {
-            if after.id == id {
-                ensure!(
-                    before.state.is_empty() && after.agrees(),
-                    "expected {id} to go from no result to one that agrees with {}, seen {before:?}, then {after:?}",
-                    after.recorded
-                );
-            } else {
-                ensure!(
-                    before == after,
-                    "expected {} untouched by the button of {id}, seen {after:?}",
-                    before.id
-                );
-            }
+            ensure!(
+                if after.id == id {
+                    before.state.is_empty() && *after == answered
+                } else {
+                    before == after
+                },
+                "expected the button of {id} to change its own row alone, seen {before:?}, then {after:?}"
+            );
         }
         before = after;
     }
@@ -113,18 +123,21 @@ async fn no_console_error(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     page.run_all().await?;
     every_row_agrees(page, expected).await?;
-    let mut errors = page.errors().await?;
+    page.no_errors().await?;
     // What the page cannot see itself, such as a file that is missing.
-    if page.session.browser() == Browser::Chromium {
-        let log = page.session.log("browser").await?;
-        let severe = log.iter().filter(|entry| entry["level"] == "SEVERE");
-        errors.extend(severe.map(|entry| entry["message"].to_string()));
+    if page.browser() == Browser::Chromium {
+        let log = page.log("browser").await?;
+        let severe: Vec<String> = log
+            .iter()
+            .filter(|entry| entry["level"] == "SEVERE")
+            .map(|entry| entry["message"].to_string())
+            .collect();
+        ensure!(
+            severe.is_empty(),
+            "expected no error, seen {}",
+            severe.join("; ")
+        );
     }
-    ensure!(
-        errors.is_empty(),
-        "expected no error, seen {}",
-        errors.join("; ")
-    );
     Ok(())
 }
 
@@ -134,23 +147,20 @@ async fn no_request_outside_origin(page: &Page, expected: &Expected) -> Result<(
     every_row_agrees(page, expected).await?;
 
     // What the policy stops is no request, but should not be tried either.
-    let errors = page.errors().await?;
-    ensure!(
-        errors.is_empty(),
-        "expected no error, seen {}",
-        errors.join("; ")
-    );
+    page.no_errors().await?;
     let origin = page.server.origin();
-    let requests = match page.session.browser() {
-        Browser::Chromium => page.session.requests_from(&origin).await?,
+    let requests: Vec<String> = match page.browser() {
+        Browser::Chromium => page.requests().await?,
         other => {
             println!(
                 "note: {} gives no log of its requests; the page's own list, which lacks those of its workers, stands for it",
                 other.name()
             );
-            let script =
-                "return performance.getEntriesByType('resource').map((entry) => entry.name)";
-            serde_json::from_value(page.script(script).await?)?
+            page.settled(
+                "all tables have been run",
+                "performance.getEntriesByType('resource').map((entry) => entry.name)",
+            )
+            .await?
         }
     };
     for name in ["engine_bg.wasm", "worker.js"] {
@@ -220,17 +230,18 @@ async fn wrong_mime_type_still_works(page: &Page, expected: &Expected) -> Result
 
 async fn works_without_storage(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    let script =
-        "try { localStorage.setItem('a', '1'); return 'stored'; } catch { return 'refused'; }";
-    let seen = match page.text(script).await?.as_str() {
-        "stored" => {
-            page.text("document.cookie = 'a=1'; return document.cookie")
-                .await?
-        }
-        refused => refused.to_owned(),
-    };
+    let seen: String = page
+        .settled(
+            "the browser refused from the beginning",
+            "(() => {
+               try { localStorage.setItem('a', '1'); } catch { return ''; }
+               document.cookie = 'a=1';
+               return document.cookie;
+             })()",
+        )
+        .await?;
     ensure!(
-        seen.is_empty() || seen == "refused",
+        seen.is_empty(),
         "expected a browser that stores nothing, seen {seen}"
     );
     page.run_all().await?;
@@ -239,28 +250,23 @@ async fn works_without_storage(page: &Page, expected: &Expected) -> Result<()> {
 
 async fn one_visit_is_enough_to_read_offline(page: &Page, expected: &Expected) -> Result<()> {
     page.load_with_engine().await?;
-    page.wait("the site is kept and the page served from there", async || {
-        let kept = page
-            .holds(
-                "document.documentElement.dataset.offline === 'ready' && navigator.serviceWorker.controller !== null",
-            )
-            .await?;
-        Ok(kept.then_some(()))
-    })
+    page.expect(
+        "the site is kept and the page served from there",
+        "document.documentElement.dataset.offline === 'ready' && navigator.serviceWorker.controller !== null",
+    )
     .await?;
     // Kept once it was opened.
     page.load_at("traces.html").await?;
     page.server.stop();
     let answered = page.server.requests().len();
     page.load_at("traces.html").await?;
-    let traces = page
-        .text("return String(document.querySelectorAll('.trace-text').length)")
-        .await?;
-    ensure!(
-        traces == expected.scenarios.len().to_string(),
-        "expected the traces of {} scenarios, seen {traces}",
-        expected.scenarios.len()
-    );
+    let count = expected.scenarios.len();
+    page.see(
+        &format!("the traces of {count} scenarios stand"),
+        "document.querySelectorAll('.trace-text').length",
+        |&traces: &usize| traces == count,
+    )
+    .await?;
     page.load_with_engine().await?;
     gives_results_json(page, expected).await?;
     let after = page.server.requests().len();
@@ -287,36 +293,33 @@ async fn no_javascript_shows_recorded_values(page: &Page, expected: &Expected) -
         "expected a page whose scripts do not run, seen requests for {}",
         served.join(", ")
     );
-    let client = page.session.client()?;
+    // The driver has waited for the whole document, and nothing changes it.
+    let whole = "no script runs, and the document is loaded";
     for (id, values) in &expected.scenarios {
-        let row = client
-            .find(Locator::Css(&format!("tr[data-scenario='{id}']")))
-            .await
-            .with_context(|| format!("no row for {id}"))?;
-        let recorded = row
-            .find(Locator::Css(".recorded"))
-            .await
-            .with_context(|| format!("nothing recorded for {id}"))?;
-        ensure!(
-            recorded.is_displayed().await?,
-            "expected the recorded value of {id} displayed, seen it hidden"
-        );
-        let text = recorded.text().await?;
+        let texts = page
+            .once(whole, async |look| {
+                look.displayed(&format!("tr[data-scenario='{id}'] .recorded"))
+                    .await
+            })
+            .await?;
+        let [text] = &texts[..] else {
+            bail!("expected one recorded value of {id} displayed, seen {texts:?}");
+        };
         let seen =
-            parse(&text).with_context(|| format!("the recorded value of {id} is `{text}`"))?;
+            parse(text).with_context(|| format!("the recorded value of {id} is `{text}`"))?;
         ensure!(
             seen == *values,
             "expected {id} recorded as {}, seen {text}",
             values.pretty()
         );
     }
-    for button in client.find_all(Locator::Css("button")).await? {
-        ensure!(
-            !button.is_displayed().await?,
-            "expected no button that cannot work, seen `{}`",
-            button.text().await?
-        );
-    }
+    let buttons = page
+        .once(whole, async |look| look.displayed("button").await)
+        .await?;
+    ensure!(
+        buttons.is_empty(),
+        "expected no button that cannot work, seen {buttons:?}"
+    );
     // The same in the bytes that were served, whatever the browser made of them.
     let html = fs::read_to_string(crate::site::dist().join("index.html"))?;
     for id in expected.ids() {
@@ -326,11 +329,14 @@ async fn no_javascript_shows_recorded_values(page: &Page, expected: &Expected) -
         );
     }
     // The engine's state must be what the build wrote.
-    let root = client.find(Locator::Css("html")).await?;
-    let state = root.attr("data-engine").await?;
+    let touched = page
+        .once(whole, async |look| {
+            Ok(look.elements("html[data-engine]").await?.len())
+        })
+        .await?;
     ensure!(
-        state.is_none(),
-        "expected the engine untouched without JavaScript, seen {state:?}"
+        touched == 0,
+        "expected the engine untouched without JavaScript, seen it with a state"
     );
     Ok(())
 }

@@ -1,19 +1,17 @@
 //! A storm of the reader's own: as recorded, live, and theirs to stop.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fantoccini::key::Key;
 
 use super::{Check, Expected, check, parse};
 use crate::browser::driver::Settings;
-use crate::browser::page::{Page, Setup};
+use crate::browser::page::{Page, Setup, with_script_ahead};
 use crate::tools;
 
 pub const ALL: &[Check] = &[
-    check!(storms_are_drawn_live_and_end_as_recorded, Setup::PLAIN),
+    check!(storms_are_drawn_live_and_end_as_recorded, HURRIED),
     check!(
         a_storm_is_drawn_once_for_those_who_ask_for_no_motion,
         Setup {
@@ -24,11 +22,41 @@ pub const ALL: &[Check] = &[
             ..Setup::PLAIN
         }
     ),
-    check!(a_storm_can_be_stopped, Setup::PLAIN),
+    check!(a_storm_can_be_stopped, HELD),
     check!(bad_values_of_a_storm_are_told, Setup::PLAIN),
 ];
 
-const TOTALS: &str = "return document.querySelector('#storm-shown p')?.textContent ?? ''";
+/// The site as built, but that no frame of a storm is shown longer than it takes: there are hundreds of each storm.
+const HURRIED: Setup = Setup::altered(|name, _, bytes| {
+    let script = "const later = setTimeout;
+        window.setTimeout = (work, ms, ...more) => later(work, ms === 40 ? 0 : ms, ...more);";
+    with_script_ahead(script, name, bytes)
+});
+
+/// The site as built, but that a storm stands at its fifth frame. `release()` shows the next if there is one to come, says
+/// whether there was, and lets storms take their course from then on.
+const HELD: Setup = Setup::altered(|name, _, bytes| {
+    let script = "const [later, never] = [setTimeout, clearTimeout];
+        const held = new Map();
+        let left = 5;
+        window.setTimeout = (work, ms, ...more) => {
+          if (ms !== 40 || (left -= 1) > 0) return later(work, ms, ...more);
+          held.set(left - 1, work);
+          return left - 1;
+        };
+        window.clearTimeout = (id) => held.delete(id) || never(id);
+        window.isHeld = () => held.size > 0;
+        window.release = () => {
+          const works = [...held.values()];
+          held.clear();
+          left = Infinity;
+          for (const work of works) work();
+          return works.length > 0;
+        };";
+    with_script_ahead(script, name, bytes)
+});
+
+const TOTALS: &str = "document.querySelector('#storm-shown p')?.textContent ?? ''";
 
 /// The totals that `results.json` records, in words.
 fn recorded(case: &str) -> Result<String> {
@@ -40,35 +68,49 @@ fn recorded(case: &str) -> Result<String> {
     summary.with_context(|| format!("results.json has no storm {case}"))
 }
 
-/// Sets up a recorded storm and runs it; answers how many drawings of it were met on the way.
-async fn runs(page: &Page, case: &str) -> Result<usize> {
-    let before = page.text(TOTALS).await?;
+/// Counts from now on how often a storm is drawn.
+async fn count_drawings(page: &Page) -> Result<()> {
+    page.act(
+        "window.drawn = 0;
+         // Each frame is shown by a task of its own, and the observer is called after each.
+         new MutationObserver(() => { window.drawn += 1; })
+           .observe(document.querySelector('#storm-shown'), { childList: true });",
+    )
+    .await
+}
+
+/// Sets up a recorded storm, runs it to its end, and holds what it ends with to the record.
+async fn runs(page: &Page, case: &str) -> Result<()> {
     page.press(&format!("[data-case='{case}']")).await?;
+    // The end of an earlier storm is not taken for the end of this one.
+    page.act("document.querySelector('#status').textContent = ''")
+        .await?;
     page.press("#storm-run").await?;
-    let mut met = BTreeSet::new();
-    page.wait(&format!("the storm {case} is over"), async || {
-        let over = page.status().await? == "The storm is over.";
-        met.insert(page.text(TOTALS).await?);
-        Ok(over.then_some(()))
+    page.says(&format!("the storm {case} is over"), |status| {
+        status == "The storm is over."
     })
     .await?;
-    let (seen, recorded) = (page.text(TOTALS).await?, recorded(case)?);
-    ensure!(
-        seen == recorded,
-        "expected {case} to end with `{recorded}`, seen `{seen}`"
-    );
-    met.remove(&before);
-    Ok(met.len())
+    let recorded = recorded(case)?;
+    page.see(
+        &format!("{case} ends with `{recorded}`"),
+        TOTALS,
+        |seen: &String| *seen == recorded,
+    )
+    .await?;
+    Ok(())
 }
 
 async fn storms_are_drawn_live_and_end_as_recorded(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
+    count_drawings(page).await?;
     for case in ["aws_none", "aws_full", "grpc_no_budget", "grpc_budget"] {
-        let drawn = runs(page, case).await?;
-        ensure!(
-            drawn > 3,
-            "expected {case} drawn again and again, seen {drawn} times"
-        );
+        page.act("window.drawn = 0").await?;
+        runs(page, case).await?;
+        page.expect(
+            &format!("{case} is drawn again and again"),
+            "window.drawn > 3",
+        )
+        .await?;
         let paths = |place: &str| {
             format!(
                 "[...document.querySelectorAll('{place} path')].map((one) => one.getAttribute('d')).join()"
@@ -78,11 +120,11 @@ async fn storms_are_drawn_live_and_end_as_recorded(page: &Page, _: &Expected) ->
             paths("#storm-shown"),
             paths(&format!("[data-storm=\"{case}\"]")),
         );
-        ensure!(
-            page.holds(&format!("{own} !== '' && {own} === {printed}"))
-                .await?,
-            "expected the load of {case} drawn as in the article"
-        );
+        page.expect(
+            &format!("the load of {case} is drawn as in the article"),
+            &format!("{own} !== '' && {own} === {printed}"),
+        )
+        .await?;
     }
     // What the article has as words only.
     for case in ["aws_equal", "aws_decorrelated", "grpc_breaker"] {
@@ -96,7 +138,9 @@ async fn a_storm_is_drawn_once_for_those_who_ask_for_no_motion(
     _: &Expected,
 ) -> Result<()> {
     page.load_with_engine().await?;
-    let drawn = runs(page, "grpc_budget").await?;
+    count_drawings(page).await?;
+    runs(page, "grpc_budget").await?;
+    let drawn: u32 = page.settled("the storm is over", "window.drawn").await?;
     ensure!(drawn == 1, "expected one drawing, seen {drawn}");
     Ok(())
 }
@@ -105,33 +149,35 @@ async fn a_storm_can_be_stopped(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     page.press("[data-case='grpc_no_budget']").await?;
     page.key_on("#storm-run", Key::Enter).await?;
-    page.wait("the storm is drawn", async || {
-        Ok((!page.text(TOTALS).await?.is_empty()).then_some(()))
-    })
-    .await?;
+    page.expect("the storm stands at a frame", "isHeld()").await?;
     page.key_on("#storm-stop", Key::Enter).await?;
-    page.wait("the storm is stopped", async || {
-        Ok(page.status().await?.starts_with("Stopped.").then_some(()))
+    page.says("it is said to be stopped", |status| {
+        status.starts_with("Stopped.")
     })
     .await?;
-    let seen = page.text(TOTALS).await?;
+    let seen: String = page
+        .settled("the storm is stopped", TOTALS)
+        .await?;
     ensure!(
-        seen != recorded("grpc_no_budget")?,
-        "expected the storm stopped before its end"
+        !seen.is_empty() && seen != recorded("grpc_no_budget")?,
+        "expected the storm stopped on its way, seen it at `{seen}`"
     );
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let later = page.text(TOTALS).await?;
+    let came: bool = page
+        .settled("the storm is stopped", "release()")
+        .await?;
+    let later: String = page
+        .settled("what was still to come has come", TOTALS)
+        .await?;
     ensure!(
-        later == seen,
-        "expected nothing drawn after Stop, seen `{later}` after `{seen}`"
+        !came && later == seen,
+        "expected nothing to come and nothing drawn after Stop, seen `{later}` after `{seen}`"
     );
-    ensure!(
-        page.holds("document.activeElement.id === 'storm-run'")
-            .await?,
-        "expected the focus back where the storm was begun"
-    );
-    runs(page, "grpc_no_budget").await?;
-    Ok(())
+    page.expect(
+        "the focus is back where the storm was begun",
+        "document.activeElement.id === 'storm-run'",
+    )
+    .await?;
+    runs(page, "grpc_no_budget").await
 }
 
 async fn bad_values_of_a_storm_are_told(page: &Page, _: &Expected) -> Result<()> {
@@ -146,34 +192,31 @@ async fn bad_values_of_a_storm_are_told(page: &Page, _: &Expected) -> Result<()>
             "Wanted: TOKENS:RATIO such as 10:0.1, with 1 to 1000 tokens, or none",
         ),
     ] {
-        page.script(&format!(
+        page.act(&format!(
             "document.querySelector('#storm-{name}').value = '{value}'"
         ))
         .await?;
         page.press("#storm-run").await?;
-        let seen = page
-            .text(&format!(
-                "return document.querySelector('#storm-{name}-error').textContent"
-            ))
-            .await?;
-        ensure!(
-            seen == told,
-            "expected `{told}` beside {name}, seen `{seen}`"
-        );
-        ensure!(
-            page.holds(&format!(
+        page.see(
+            &format!("`{told}` is told beside {name}"),
+            &format!("document.querySelector('#storm-{name}-error').textContent"),
+            |seen: &String| seen == told,
+        )
+        .await?;
+        page.expect(
+            &format!("{name} is marked and in focus, and nothing run"),
+            &format!(
                 "document.activeElement.id === 'storm-{name}' && document.activeElement.ariaInvalid === 'true' \
                  && !document.querySelector('#storm-run').hasAttribute('aria-disabled')"
-            ))
-            .await?,
-            "expected {name} marked and in focus, and nothing run"
-        );
+            ),
+        )
+        .await?;
         page.press("[data-case='grpc_budget']").await?;
-        ensure!(
-            page.holds("document.querySelector('#storm [aria-invalid]') === null")
-                .await?,
-            "expected a preset to mend {name}"
-        );
+        page.expect(
+            &format!("a preset mends {name}"),
+            "document.querySelector('#storm [aria-invalid]') === null",
+        )
+        .await?;
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use fantoccini::wd::PrintConfiguration;
 use serde_json::json;
 
-use super::driver::Settings;
-use super::page::{Page, Setup};
+use super::{Page, Setup};
+use crate::browser::driver::Settings;
 
 /// A picture: its file, the width, the scheme, the medium.
 const PICTURES: [(&str, u32, &str, &str); 5] = [
@@ -69,11 +69,11 @@ async fn all(page: &Page, dir: &Path, suffix: &str) -> Result<()> {
 
 /// The size of the whole page at the width that is set.
 async fn extent(page: &Page) -> Result<(u64, u64)> {
-    let size = page
-        .script("const e = document.documentElement; return [e.scrollWidth, Math.min(e.scrollHeight, 16000)];")
-        .await?;
-    let side = |index: usize| size[index].as_u64().context("the page has no size");
-    Ok((side(0)?, side(1)?))
+    page.settled(
+        "the page is laid out for the width before the driver answers",
+        "[document.documentElement.scrollWidth, Math.min(document.documentElement.scrollHeight, 16000)]",
+    )
+    .await
 }
 
 fn write(dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
