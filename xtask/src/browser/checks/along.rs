@@ -34,9 +34,11 @@ async fn results_are_downloaded_as_shown(page: &Page, expected: &Expected) -> Re
             |text: &String| !text.is_empty(),
         )
         .await?;
-    page.see("it is called results.json", "window.named", |name: &String| {
-        name == "results.json"
-    })
+    page.see(
+        "it is called results.json",
+        "window.named",
+        |name: &String| name == "results.json",
+    )
     .await?;
     let report = joined(&[text])?;
     ensure!(
@@ -78,11 +80,9 @@ async fn links_and_embed_code_are_copied(page: &Page, expected: &Expected) -> Re
                 .await?;
             page.says("the copying is told", |status| status.starts_with(told))
                 .await?;
-            page.see(
-                &format!("{part} is copied"),
-                copied,
-                |text: &String| text.contains(&part) && text.contains(&page.server.origin()),
-            )
+            page.see(&format!("{part} is copied"), copied, |text: &String| {
+                text.contains(&part) && text.contains(&page.server.origin())
+            })
             .await?;
             page.press("#dismiss").await?;
             // Else the next one would find it told already.

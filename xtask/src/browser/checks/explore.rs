@@ -583,10 +583,7 @@ async fn explore_bench_counts_as_the_native_search(page: &Page, _: &Expected) ->
     let [counted, _, rate] = &figures[..] else {
         bail!("expected three figures, seen {figures:?}");
     };
-    ensure!(
-        *counted == counts,
-        "expected `{counts}`, seen {figures:?}"
-    );
+    ensure!(*counted == counts, "expected `{counts}`, seen {figures:?}");
     ensure!(
         rate.parse::<u64>().is_ok_and(|rate| rate > 100),
         "seen {figures:?}"

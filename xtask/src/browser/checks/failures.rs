@@ -96,8 +96,7 @@ async fn engine_fails(page: &Page, expected: &Expected) -> Result<()> {
     page.load().await?;
     page.engine_is("failed").await?;
     page.says("the status says that the engine is missing", |status| {
-        status.starts_with("The engine did not ")
-            && status.ends_with("The recorded results stand.")
+        status.starts_with("The engine did not ") && status.ends_with("The recorded results stand.")
     })
     .await?;
     let ids = expected.ids();
@@ -106,9 +105,10 @@ async fn engine_fails(page: &Page, expected: &Expected) -> Result<()> {
     })
     .await?;
     let buttons = page
-        .once("buttons appear with the engine only, which has failed", async |look| {
-            look.displayed(".run, .run-all").await
-        })
+        .once(
+            "buttons appear with the engine only, which has failed",
+            async |look| look.displayed(".run, .run-all").await,
+        )
         .await?;
     ensure!(
         buttons.is_empty(),

@@ -195,11 +195,14 @@ fn difference(expected: &str, seen: &str) -> String {
 /// Every row must be one of the record's, and agree.
 async fn every_row_agrees(page: &Page, expected: &Expected) -> Result<()> {
     let ids = expected.ids();
-    page.rows("every row of the record agrees, and there is no other", |rows| {
-        let mut seen: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-        seen.sort_unstable();
-        seen == ids && rows.iter().all(Row::agrees)
-    })
+    page.rows(
+        "every row of the record agrees, and there is no other",
+        |rows| {
+            let mut seen: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+            seen.sort_unstable();
+            seen == ids && rows.iter().all(Row::agrees)
+        },
+    )
     .await
     .map(|_| ())
 }

@@ -94,9 +94,10 @@ async fn each_button_alone(page: &Page, expected: &Expected) -> Result<()> {
         page.says(&format!("it is said of {id}"), |status| status == said)
             .await?;
         let after = page
-            .once("the run is over, and what it comes to is said", async |look| {
-                look.rows().await
-            })
+            .once(
+                "the run is over, and what it comes to is said",
+                async |look| look.rows().await,
+            )
             .await?;
         ensure!(
             before.len() == after.len(),

@@ -155,11 +155,19 @@ async fn keys_step_through_a_run(page: &Page, _: &Expected) -> Result<()> {
     page.key_on(&button("back"), Key::Space).await?;
     step(page, "the step before is shown", |event| event != second[0]).await?;
     page.key_on(&button("on"), Key::Enter).await?;
-    page.see("the same step is shown again", &shown(), |seen| *seen == second)
-        .await?;
+    page.see(
+        "the same step is shown again",
+        &shown(),
+        |seen: &Vec<String>| *seen == second,
+    )
+    .await?;
     page.key_on(&button("line-back"), Key::Enter).await?;
-    page.see("the first line is shown again", &shown(), |seen| *seen == first)
-        .await?;
+    page.see(
+        "the first line is shown again",
+        &shown(),
+        |seen: &Vec<String>| *seen == first,
+    )
+    .await?;
     page.expect(
         "the line is marked in the drawing",
         &format!(

@@ -149,22 +149,19 @@ async fn a_storm_can_be_stopped(page: &Page, _: &Expected) -> Result<()> {
     page.load_with_engine().await?;
     page.press("[data-case='grpc_no_budget']").await?;
     page.key_on("#storm-run", Key::Enter).await?;
-    page.expect("the storm stands at a frame", "isHeld()").await?;
+    page.expect("the storm stands at a frame", "isHeld()")
+        .await?;
     page.key_on("#storm-stop", Key::Enter).await?;
     page.says("it is said to be stopped", |status| {
         status.starts_with("Stopped.")
     })
     .await?;
-    let seen: String = page
-        .settled("the storm is stopped", TOTALS)
-        .await?;
+    let seen: String = page.settled("the storm is stopped", TOTALS).await?;
     ensure!(
         !seen.is_empty() && seen != recorded("grpc_no_budget")?,
         "expected the storm stopped on its way, seen it at `{seen}`"
     );
-    let came: bool = page
-        .settled("the storm is stopped", "release()")
-        .await?;
+    let came: bool = page.settled("the storm is stopped", "release()").await?;
     let later: String = page
         .settled("what was still to come has come", TOTALS)
         .await?;

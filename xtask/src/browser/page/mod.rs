@@ -323,11 +323,7 @@ impl Page {
     }
 
     /// An expression's value, looked at once: see [`Page::once`].
-    pub async fn settled<T: DeserializeOwned>(
-        &self,
-        settled: &str,
-        expression: &str,
-    ) -> Result<T> {
+    pub async fn settled<T: DeserializeOwned>(&self, settled: &str, expression: &str) -> Result<T> {
         self.once(settled, async |look| look.value(expression).await)
             .await
     }
@@ -441,7 +437,8 @@ impl Page {
             .await?;
         let mut reports = Vec::new();
         for group in groups {
-            let report = format!("document.querySelector(\"[data-report='{group}'] pre\").textContent");
+            let report =
+                format!("document.querySelector(\"[data-report='{group}'] pre\").textContent");
             self.act(&format!("{report} = ''")).await?;
             self.press(&format!("[data-run-all='{group}']")).await?;
             let report = self
