@@ -101,6 +101,27 @@ impl fmt::Display for OperationKey {
     }
 }
 
+/// Whose key it is: the same text is another key for another tenant. Its text is as an
+/// [`OperationKey`]'s.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant(OperationKey);
+
+impl Tenant {
+    /// Takes the text as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`OperationKey::new`].
+    pub fn new(text: impl Into<String>) -> Result<Self, KeyError> {
+        OperationKey::new(text).map(Self)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

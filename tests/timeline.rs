@@ -171,7 +171,7 @@ fn pages_are_the_steps() {
     };
     assert_eq!(
         part("event"),
-        "13 ms observer lock on tickets.db: SHARED to UNLOCKED"
+        "15 ms observer lock on tickets.db: SHARED to UNLOCKED"
     );
     assert!(part("rows").contains("approved-ticket-001"));
     assert_eq!(part("durable"), "<p>The same rows.</p>");

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::real::{RealFiles, block_on, connect};
-use common::run_group;
+use common::{open_desk, run_group};
 use tool_retries::json::Value;
 use tool_retries::key::OperationKey;
 use tool_retries::scenario::{Fixture, Outcome, RunError, lab};
@@ -102,13 +102,10 @@ fn key() -> OperationKey {
 
 fn kill_simulated_at(point: Point) -> World {
     let world = World::new();
-    let setup = world.start("setup");
-    let desk = TicketDesk::new(setup.connect("tickets.db").unwrap(), setup).unwrap();
-    desk.create_tables().unwrap();
-    drop(desk);
+    drop(open_desk(&world, &world.start("setup")));
     let agent = world.start("agent");
     world.strike("agent", point, 1, Strike::Kill);
-    let desk = TicketDesk::new(agent.connect("tickets.db").unwrap(), agent.clone()).unwrap();
+    let desk = open_desk(&world, &agent);
     let answer = world
         .run(&agent, desk.create_ticket(&payload(), Some(&key())))
         .unwrap();
@@ -152,12 +149,20 @@ fn stand_still_at(database: &Path, point: &str) -> ! {
         }
 
         async fn lock_freed(&self, _: Duration) {}
+
+        async fn turn<T>(&self, turn: impl Future<Output = T>, _: Duration) -> Option<T> {
+            Some(turn.await)
+        }
     }
 
-    let setup = TicketDesk::new(connect(database).unwrap(), StandsAt("")).unwrap();
-    setup.create_tables().unwrap();
+    let setup = block_on(TicketDesk::open(connect(database).unwrap(), StandsAt(""))).unwrap();
+    block_on(setup.create_tables()).unwrap();
     drop(setup);
-    let desk = TicketDesk::new(connect(database).unwrap(), StandsAt(point)).unwrap();
+    let desk = block_on(TicketDesk::open(
+        connect(database).unwrap(),
+        StandsAt(point),
+    ))
+    .unwrap();
     let answer = block_on(desk.create_ticket(&payload(), Some(&key())));
     panic!("nobody killed the child; it answers {answer:?}");
 }

@@ -1,6 +1,8 @@
 //! The world: schedules and their tokens, waiting, striking, dying.
 #![cfg(not(target_family = "wasm"))]
 
+mod common;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -29,10 +31,7 @@ fn key() -> OperationKey {
 }
 
 fn desk(world: &World, name: &str) -> Desk {
-    let process = world.start(name);
-    let desk = TicketDesk::new(process.connect("tickets.db").unwrap(), process).unwrap();
-    desk.create_tables().unwrap();
-    desk
+    common::open_desk(world, &world.start(name))
 }
 
 fn rows(desk: &Desk) -> (i64, i64) {

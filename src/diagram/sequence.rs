@@ -349,6 +349,11 @@ impl<'a> Reading<'a> {
                 self.actors[actor].waiting =
                     Some(out.bar(own, "waiting", format!("{who} waits for the lock")));
             }
+            What::AwaitsTurn => {
+                let own = out.lane(who, kind);
+                let label = "waits for its turn on the connection".to_owned();
+                out.line(step, event, (own, own), Look::Note, label);
+            }
             What::Waited { waited } => {
                 let own = out.lane(who, kind);
                 let waiting = self.actors[actor].waiting.take();
@@ -421,6 +426,16 @@ impl<'a> Reading<'a> {
             What::Printed(line) => {
                 let own = out.lane(who, kind);
                 out.line(step, event, (own, own), Look::Note, format!("“{line}”"));
+            }
+            What::DiskFails {
+                file,
+                access,
+                failing,
+            } => {
+                let place = self.place(actor, kind, out);
+                let there = out.lane(file, Kind::Database);
+                let label = format!("✗ {} fails: {failing}", access.name());
+                out.line(step, event, (there, place), Look::Fault, label);
             }
             What::Reached(_) | What::Disk { .. } => {}
         }

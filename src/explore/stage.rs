@@ -1,19 +1,20 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use tokio::sync::{Mutex, oneshot};
 
-use super::call::{Call, Reply, SYNCHRONOUS, Sent, mixed, prune};
+use super::call::{Call, SYNCHRONOUS, Sent, mixed, prune};
 use super::case::{Case, Fault};
 use super::design::Key;
 use super::path::Path;
 use super::{ExploreError, Invariant, Invariants};
 use crate::scenario::Table;
-use crate::sim::disk::{DiskFaults, DiskStrike, Image, Loss};
+use crate::sim::disk::{Access, DiskFaults, DiskStrike, Failing, Image, Loss};
 use crate::sim::trace::{Fate, Trace, What};
 use crate::sim::{Chooser, Process, Script, World, WorldError};
 
@@ -72,6 +73,8 @@ pub(super) enum Answer {
     Conflict,
     InProgress,
     Failed,
+    /// The commit reported an error.
+    Unknown,
     /// The worker died, and the connection to it broke.
     Broken,
 }
@@ -84,6 +87,7 @@ impl Answer {
             Self::InProgress => 3 << 40,
             Self::Failed => 4 << 40,
             Self::Broken => 5 << 40,
+            Self::Unknown => 6 << 40,
         }
     }
 }
@@ -99,7 +103,10 @@ struct Given {
 pub(super) struct Worker {
     pub(super) process: Process,
     connection: RefCell<Option<Rc<Connection>>>,
-    pub(super) is_busy: Cell<bool>,
+    /// Held by the call whose transaction is open, where calls take turns.
+    pub(super) turn: Arc<Mutex<()>>,
+    /// How many calls it works on.
+    calls: Cell<u8>,
     pub(super) memory: RefCell<Vec<Remembered>>,
 }
 
@@ -111,9 +118,24 @@ impl Worker {
         Self {
             process: world.start(name),
             connection: RefCell::default(),
-            is_busy: Cell::default(),
+            turn: Arc::default(),
+            calls: Cell::default(),
             memory: RefCell::default(),
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.get() == 0
+    }
+
+    /// A call begins on it.
+    fn enter(&self) {
+        self.calls.set(self.calls.get() + 1);
+    }
+
+    /// A call on it has ended.
+    pub(super) fn leave(&self) {
+        self.calls.set(self.calls.get() - 1);
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -179,6 +201,10 @@ struct Risk {
     path: RefCell<Path>,
     faults_left: Cell<u8>,
     struck: Cell<bool>,
+    /// How the disk fails from now on, until the faults are over.
+    lasting: Cell<Option<Failing>>,
+    /// Which accesses of the disk failed, and how.
+    failed: Cell<u64>,
 }
 
 impl Risk {
@@ -212,6 +238,27 @@ impl Risk {
 impl DiskFaults for Risk {
     fn before(&self, number: u64) -> Option<DiskStrike> {
         self.strike(number)
+    }
+
+    fn fails(&self, number: u64, access: Access) -> Option<Failing> {
+        if self.fault != Fault::DiskError {
+            return None;
+        }
+        let lasting = self.lasting.get();
+        if let Some(failing) = lasting.filter(|failing| failing.fits(access)) {
+            return Some(failing);
+        }
+        // First each failing once, then each from then on.
+        let kinds = access.failings().count();
+        let chosen = self.choose(2 * kinds).checked_sub(1)?;
+        self.struck.set(true);
+        self.failed
+            .set(mixed(self.failed.get(), number << 8 | chosen as u64));
+        let failing = access.failings().nth(chosen % kinds);
+        if chosen >= kinds {
+            self.lasting.set(failing);
+        }
+        failing
     }
 }
 
@@ -278,8 +325,13 @@ impl Stage {
             path: RefCell::default(),
             faults_left: Cell::default(),
             struck: Cell::default(),
+            lasting: Cell::default(),
+            failed: Cell::default(),
         });
-        if matches!(case.class.fault, Fault::Killed | Fault::PowerLost) {
+        if matches!(
+            case.class.fault,
+            Fault::Killed | Fault::PowerLost | Fault::DiskError
+        ) {
             world.put_disk_at_risk(Rc::clone(&risk) as Rc<dyn DiskFaults>);
         }
         Ok(Rc::new(Self {
@@ -321,7 +373,7 @@ impl Stage {
         }
         if self.case.class.fault == Fault::RecordPruned {
             let last = self.workers.len() - 1;
-            self.workers[last].is_busy.set(true);
+            self.workers[last].enter();
             let pruner = &self.workers[last].process;
             pruner.spawn(prune(Rc::clone(self), last));
         }
@@ -336,6 +388,7 @@ impl Stage {
             Err(error) => return Err(error.into()),
         };
         self.risk.faults_left.set(0);
+        self.risk.lasting.set(None);
         if complete {
             self.audit()?;
             if self.settle()? {
@@ -351,13 +404,23 @@ impl Stage {
 
     fn restore(&self) -> Result<(), ExploreError> {
         self.risk.faults_left.set(0);
+        self.risk.lasting.set(None);
+        self.risk.failed.set(0);
         for worker in self.workers.iter().chain([&self.auditor]) {
             if !worker.process.is_alive() {
                 worker.revive();
-            } else if worker.is_open() && !worker.connection().is_autocommit() {
+            } else if self.case.class.fault != Fault::DiskError
+                && worker.is_open()
+                && !worker.connection().is_autocommit()
+            {
                 worker.connection().execute_batch("ROLLBACK")?;
             }
-            worker.is_busy.set(false);
+            if self.case.class.fault == Fault::DiskError {
+                // What it read before would spare it an access, and one that failed may have left it
+                // in any state.
+                worker.connection.take();
+            }
+            worker.calls.set(0);
             worker.memory.borrow_mut().clear();
         }
         self.world.restore(&self.image);
@@ -390,7 +453,8 @@ impl Stage {
         let few = u64::from(self.risk.faults_left.get())
             | u64::from(self.risk.struck.get()) << 8
             | u64::from(self.broken.get().bits()) << 16;
-        [self.befallen.get(), self.now_ms() as u64, few]
+        let failed = self.risk.failed.get();
+        [self.befallen.get(), self.now_ms() as u64, few, failed]
             .into_iter()
             .fold(self.live.0.get(), mixed)
     }
@@ -440,13 +504,33 @@ impl Stage {
         self.asked.set(asked);
     }
 
-    /// The first idle worker, started again if it was dead.
+    /// The worker that serves the next request: the first idle one, started again if it was dead, or
+    /// one that is at work, if the path says so.
     pub(super) fn take_worker(&self) -> usize {
-        let idle = self.workers.iter().position(|one| !one.is_busy.get());
+        let idle = self.workers.iter().position(Worker::is_idle);
         let idle = idle.expect("there are workers for all callers and faults");
-        self.workers[idle].is_busy.set(true);
-        self.workers[idle].revive();
-        idle
+        let busy = |&index: &usize| {
+            let worker = &self.workers[index];
+            !worker.is_idle() && worker.process.is_alive()
+        };
+        let busy: Vec<usize> = (0..self.workers.len() - self.pruners())
+            .filter(busy)
+            .collect();
+        let taken = match busy.len() {
+            0 => idle,
+            others => match self.path().choose(1 + others, RARE_MOVE) {
+                0 => idle,
+                other => busy[other - 1],
+            },
+        };
+        self.workers[taken].enter();
+        self.workers[taken].revive();
+        taken
+    }
+
+    /// How many workers, the last ones, prune records and serve nobody.
+    fn pruners(&self) -> usize {
+        usize::from(self.case.class.fault == Fault::RecordPruned)
     }
 
     /// Lets a fault strike at a point that `process` has reached, if the path says so.
@@ -486,7 +570,7 @@ impl Stage {
     pub(super) fn give(&self, request: Request, answer: Answer, wrote: bool) {
         let given = mixed(request.number() << 1 | u64::from(wrote), answer.number());
         self.live.add(given);
-        if !matches!(answer, Answer::Success(_)) {
+        if !matches!(answer, Answer::Success(_) | Answer::Unknown) {
             self.mark(Invariant::RefusalWritesNothing);
             if wrote {
                 self.break_invariant(Invariant::RefusalWritesNothing);
@@ -605,7 +689,7 @@ impl Stage {
 
     /// Sends a request on its way, to become what the path says. A request that arrives late is
     /// handed back.
-    fn send(self: &Rc<Self>, request: Request) -> (Sent, Option<Rc<Cell<Option<Answer>>>>) {
+    fn send(self: &Rc<Self>, request: Request) -> (Sent, Option<oneshot::Receiver<Answer>>) {
         let sent = match Sent::by(self.case.class.fault) {
             Some(sent) if self.risk.choose(1) > 0 => sent,
             _ => Sent::Delivered,
@@ -635,11 +719,7 @@ impl Stage {
                 (sent, None)
             }
             Sent::Delivered | Sent::Twice => {
-                let told = Rc::new(Cell::new(None));
-                let reply = Reply {
-                    told: Rc::clone(&told),
-                    wake: Box::new(caller.waker()),
-                };
+                let (reply, told) = oneshot::channel();
                 Call::deliver(self, request, 0, Some(reply));
                 if sent == Sent::Twice {
                     Call::deliver(self, request, 1, None);
@@ -662,9 +742,8 @@ impl Stage {
         let caller = &self.callers[request.caller];
         let answer = match reply {
             None => None,
-            Some(told) => {
-                Some(std::future::poll_fn(|_| told.take().map_or(Poll::Pending, Poll::Ready)).await)
-            }
+            // A worker that died at its work let go of the other end.
+            Some(told) => Some(told.await.unwrap_or(Answer::Broken)),
         };
         if self.world.is_watched() {
             caller.record(match answer {
@@ -675,8 +754,9 @@ impl Stage {
                     error: match other {
                         Some(Answer::Conflict) => "conflict: the key has another payload",
                         Some(Answer::InProgress) => "the first call is still in progress",
-                        Some(Answer::Failed) => "database is locked",
+                        Some(Answer::Failed) => "the database refused",
                         Some(Answer::Broken) => "the connection broke",
+                        Some(Answer::Unknown) => "outcome unknown: the commit reported an error",
                         _ => "timeout: no answer arrived",
                     }
                     .to_owned(),

@@ -158,11 +158,14 @@ pub(super) enum Expected<'a> {
     TimedOut,
     Interrupted(Point),
     Conflict(&'a OperationKey),
+    /// An error that reads like this.
+    Told(&'static str),
 }
 
 impl Expected<'_> {
     fn to_json(&self) -> Value {
         let answer = match self {
+            Self::Told(error) => return error_to_json(error),
             Self::Ticket(id) => Ok(Ticket { id: *id }),
             Self::TimedOut => Err(ToolError::TimedOut),
             Self::Interrupted(point) => Err(ToolError::Interrupted(*point)),
@@ -178,8 +181,12 @@ impl Expected<'_> {
 fn answer_to_json(answer: &Answer) -> Value {
     match answer {
         Ok(ticket) => ticket.to_json(),
-        Err(error) => Value::object([("error", Value::from(error.to_string()))]),
+        Err(error) => error_to_json(&error.to_string()),
     }
+}
+
+fn error_to_json(error: &str) -> Value {
+    Value::object([("error", Value::from(error))])
 }
 
 /// How many rows stand in each table.
@@ -198,9 +205,11 @@ pub(super) struct Lab<'a, S: Stage> {
 impl<'a, S: Stage> Lab<'a, S> {
     /// An empty database, and a process that looks into it.
     pub(super) fn open(stage: &'a S) -> Result<Self, RunError> {
-        let (connection, host) = stage.enter("observer")?;
-        let observer = TicketDesk::new(connection, host)?;
-        observer.create_tables()?;
+        let observer = stage.enter("observer", async |connection, host| {
+            let desk = TicketDesk::open(connection, host).await?;
+            desk.create_tables().await?;
+            Ok(desk)
+        })?;
         Ok(Self {
             stage,
             observer,
@@ -210,8 +219,7 @@ impl<'a, S: Stage> Lab<'a, S> {
     }
 
     pub(super) fn agent(&self, name: &str) -> Result<TicketDesk<S::Host>, RunError> {
-        let (connection, host) = self.stage.enter(name)?;
-        Ok(TicketDesk::new(connection, host)?)
+        self.stage.enter(name, TicketDesk::open)
     }
 
     pub(super) fn call(
@@ -232,9 +240,9 @@ impl<'a, S: Stage> Lab<'a, S> {
         key: &OperationKey,
     ) -> Result<Vec<Answer>, RunError> {
         self.calls += names.len();
-        self.stage.run_together(names, |connection, host| {
-            let desk = TicketDesk::new(connection, host);
-            async move { call::<S>(&desk?, payload, Some(key)).await }
+        self.stage.run_together(names, async |connection, host| {
+            let desk = TicketDesk::open(connection, host).await?;
+            call::<S>(&desk, payload, Some(key)).await
         })
     }
 
@@ -337,25 +345,29 @@ async fn call<S: Stage>(
     payload: &Value,
     key: Option<&OperationKey>,
 ) -> Answer {
-    S::record(
-        desk.host(),
-        What::Called {
-            tool: "create_ticket",
-            key: key.map(ToString::to_string),
-            payload: payload.compact(),
-        },
-    );
+    S::record(desk.host(), called(payload, key));
     let answer = desk.create_ticket(payload, key).await;
-    S::record(
-        desk.host(),
-        match &answer {
-            Ok(ticket) => What::Answered {
-                answer: ticket.to_json().compact(),
-            },
-            Err(error) => What::Failed {
-                error: error.to_string(),
-            },
-        },
-    );
+    S::record(desk.host(), returned(&answer));
     answer
+}
+
+/// A call of the tool, for the trace.
+pub(super) fn called(payload: &Value, key: Option<&OperationKey>) -> What {
+    What::Called {
+        tool: "create_ticket",
+        key: key.map(ToString::to_string),
+        payload: payload.compact(),
+    }
+}
+
+/// What its caller sees, for the trace.
+pub(super) fn returned(answer: &Answer) -> What {
+    match answer {
+        Ok(ticket) => What::Answered {
+            answer: ticket.to_json().compact(),
+        },
+        Err(error) => What::Failed {
+            error: error.to_string(),
+        },
+    }
 }

@@ -155,7 +155,8 @@ impl std::fmt::Display for RefundFailure {
 impl Failure for RefundFailure {
     fn class(&self) -> Class {
         match self {
-            Self::Service(ToolError::TimedOut | ToolError::Interrupted(_)) => Class::Retryable,
+            Self::Service(ToolError::Interrupted(_)) => Class::Retryable,
+            Self::Service(error) if error.may_have_taken_effect() => Class::Retryable,
             Self::Service(_) => Class::Final,
             Self::Network(_) => Class::Retryable,
         }
@@ -176,12 +177,14 @@ pub(super) struct Shop<'a> {
 
 impl<'a> Shop<'a> {
     pub(super) fn open(world: &'a World, recording: Recording) -> Result<Self, RunError> {
+        let agent = world.start("agent");
+        let service = world.run(&agent, start_service(world, recording))?;
         Ok(Self {
             world,
             network: Network::new(Verdict::Deliver),
             checks: Checks::default(),
-            service: RefCell::new(Rc::new(start_service(world, recording)?)),
-            agent: RefCell::new(world.start("agent")),
+            service: RefCell::new(Rc::new(service.ok_or(RunError::NoEnd)??)),
+            agent: RefCell::new(agent),
             recording,
             attempts: Cell::default(),
             printed: RefCell::default(),
@@ -206,7 +209,7 @@ impl<'a> Shop<'a> {
     ) -> Result<Value, RefundFailure> {
         self.attempts.set(self.attempts.get() + 1);
         if !self.service.borrow().host().is_alive() {
-            let restarted = start_service(self.world, self.recording);
+            let restarted = start_service(self.world, self.recording).await;
             let restarted = restarted.map_err(|error| RefundFailure::Service(error.into()))?;
             self.service.replace(Rc::new(restarted));
         }
@@ -302,9 +305,12 @@ impl<'a> Shop<'a> {
         requests: i64,
     ) -> Result<(), RunError> {
         let rows = |refunds: i64, requests: i64| {
-            Value::object([("refunds", refunds.into()), ("requests", requests.into())])
+            Value::object([
+                ("refunds", refunds.into()),
+                ("refund_requests", requests.into()),
+            ])
         };
-        let seen = rows(self.count("refunds")?, self.count("requests")?);
+        let seen = rows(self.count("refunds")?, self.count("refund_requests")?);
         self.checks.check(claim, rows(refunds, requests), seen);
         Ok(())
     }
@@ -330,7 +336,7 @@ impl<'a> Shop<'a> {
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables: vec![
                 Table::read(&observer, "refunds")?,
-                Table::read(&observer, "requests")?,
+                Table::read(&observer, "refund_requests")?,
             ],
             plots: Vec::new(),
             trace,
@@ -340,7 +346,10 @@ impl<'a> Shop<'a> {
 
 const DATABASE: &str = "refunds.db";
 
-fn start_service(world: &World, recording: Recording) -> rusqlite::Result<RefundService<Process>> {
+async fn start_service(
+    world: &World,
+    recording: Recording,
+) -> rusqlite::Result<RefundService<Process>> {
     let process = world.start(SERVICE);
-    RefundService::new(process.connect(DATABASE)?, process, recording)
+    RefundService::open(process.connect(DATABASE)?, process, recording).await
 }

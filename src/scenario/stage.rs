@@ -16,12 +16,17 @@ pub trait Stage {
     /// The process that a tool runs in.
     type Host: Host;
 
-    /// Starts a process with a connection of its own to the scenario's database.
+    /// Starts a process with a connection of its own to the scenario's database, and runs it alone
+    /// until it has opened what it works with.
     ///
     /// # Errors
     ///
-    /// What SQLite says.
-    fn enter(&self, process: &str) -> Result<(Connection, Self::Host), RunError>;
+    /// What SQLite says, or [`RunError`] when it came to no end.
+    fn enter<T>(
+        &self,
+        process: &str,
+        open: impl AsyncFnOnce(Connection, Self::Host) -> rusqlite::Result<T>,
+    ) -> Result<T, RunError>;
 
     /// Places an error at the `visit`-th time, from 1, that `process` passes `point`.
     fn fail_at(&self, process: &str, point: Point, visit: u32);
@@ -103,9 +108,15 @@ impl From<ToolError> for RunError {
 impl Stage for World {
     type Host = Process;
 
-    fn enter(&self, process: &str) -> Result<(Connection, Process), RunError> {
+    fn enter<T>(
+        &self,
+        process: &str,
+        open: impl AsyncFnOnce(Connection, Process) -> rusqlite::Result<T>,
+    ) -> Result<T, RunError> {
         let process = self.start(process);
-        Ok((process.connect(DATABASE)?, process))
+        let opens = open(process.connect(DATABASE)?, process.clone());
+        let opened = World::run(self, &process, opens)?;
+        Ok(opened.ok_or(RunError::NoEnd)??)
     }
 
     fn fail_at(&self, process: &str, point: Point, visit: u32) {
@@ -127,8 +138,9 @@ impl Stage for World {
     {
         let mut callers = Vec::new();
         for name in names {
-            let (connection, process) = self.enter(name)?;
-            callers.push((process.clone(), work(connection, process)));
+            let process = self.start(name);
+            let work = work(process.connect(DATABASE)?, process.clone());
+            callers.push((process, work));
         }
         World::run_together(self, callers, &mut Script::default())?
             .into_iter()

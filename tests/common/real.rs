@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Barrier, Mutex};
@@ -44,6 +44,15 @@ impl RealFiles {
 
     pub fn database(&self) -> PathBuf {
         self.folder.path().join("tickets.db")
+    }
+
+    fn host(&self, process: &str) -> RealHost {
+        RealHost {
+            process: process.to_owned(),
+            rules: Arc::clone(&self.rules),
+            visits: RefCell::default(),
+            began: Instant::now(),
+        }
     }
 }
 
@@ -91,19 +100,29 @@ impl Host for RealHost {
         let left = deadline.saturating_sub(self.now());
         std::thread::sleep(left.min(Duration::from_millis(2)));
     }
+
+    async fn turn<T>(&self, turn: impl Future<Output = T>, deadline: Duration) -> Option<T> {
+        let mut turn = pin!(turn);
+        // Polled again by `block_on`, like everything here.
+        poll_fn(|context| match turn.as_mut().poll(context) {
+            Poll::Ready(given) => Poll::Ready(Some(given)),
+            Poll::Pending if self.now() >= deadline => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
 }
 
 impl Stage for RealFiles {
     type Host = RealHost;
 
-    fn enter(&self, process: &str) -> Result<(Connection, RealHost), RunError> {
-        let host = RealHost {
-            process: process.to_owned(),
-            rules: Arc::clone(&self.rules),
-            visits: RefCell::default(),
-            began: Instant::now(),
-        };
-        Ok((connect(&self.database())?, host))
+    fn enter<T>(
+        &self,
+        process: &str,
+        open: impl AsyncFnOnce(Connection, RealHost) -> rusqlite::Result<T>,
+    ) -> Result<T, RunError> {
+        let opens = open(connect(&self.database())?, self.host(process));
+        Ok(block_on(opens)?)
     }
 
     fn fail_at(&self, process: &str, point: Point, visit: u32) {
@@ -129,11 +148,11 @@ impl Stage for RealFiles {
     {
         let barrier = Barrier::new(names.len());
         let run = |name: &String| {
-            let entered = self.enter(name);
-            // Every thread comes to the barrier, also one that could not enter.
-            let prepared = entered.map(|(connection, host)| work(connection, host));
+            let connected = connect(&self.database());
+            // Every thread comes to the barrier, also one that could not connect.
+            let prepared = connected.map(|connection| work(connection, self.host(name)));
             barrier.wait();
-            prepared.map(block_on)
+            Ok(block_on(prepared?))
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = names.iter().map(|name| scope.spawn(|| run(name))).collect();
