@@ -248,13 +248,14 @@ impl DiskFaults for Risk {
         if let Some(failing) = lasting.filter(|failing| failing.fits(access)) {
             return Some(failing);
         }
+        let failings = || access.failings().filter(|one| one.error.is_reported());
         // First each failing once, then each from then on.
-        let kinds = access.failings().count();
+        let kinds = failings().count();
         let chosen = self.choose(2 * kinds).checked_sub(1)?;
         self.struck.set(true);
         self.failed
             .set(mixed(self.failed.get(), number << 8 | chosen as u64));
-        let failing = access.failings().nth(chosen % kinds);
+        let failing = failings().nth(chosen % kinds);
         if chosen >= kinds {
             self.lasting.set(failing);
         }

@@ -91,6 +91,13 @@ impl DiskError {
         Self::NoMemory,
     ];
 
+    /// Whether SQLite learns of it. A short read it takes for the end of the file
+    /// (<https://www.sqlite.org/c3ref/io_methods.html>): one in the middle of a journal ends a
+    /// rollback half-way, and no tool can know.
+    pub fn is_reported(self) -> bool {
+        self != Self::ShortRead
+    }
+
     /// The name in traces.
     pub fn name(self) -> &'static str {
         match self {
