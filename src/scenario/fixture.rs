@@ -81,7 +81,7 @@ impl Fixture {
             Some(Value::String(text)) => OperationKey::new(text).map_err(FixtureError::Key)?,
             _ => return Err(shape("operation_key", "a string")),
         };
-        OperationKey::new(format!("{key}{NEW_INTENT}")).map_err(FixtureError::Key)?;
+        OperationKey::new(new_intent(&key)).map_err(FixtureError::Key)?;
         let Some(Value::Object(payload)) = members.remove("payload") else {
             return Err(shape("payload", "an object"));
         };
@@ -116,7 +116,7 @@ impl Fixture {
 
     /// The key of a second, separate intention.
     pub fn new_intent_key(&self) -> OperationKey {
-        OperationKey::new(format!("{}{NEW_INTENT}", self.operation_key))
+        OperationKey::new(new_intent(&self.operation_key))
             .expect("checked when the fixture was read")
     }
 
@@ -131,4 +131,9 @@ impl Fixture {
         payload.insert("priority".to_owned(), Value::from(CHANGED_PRIORITY));
         Value::Object(payload)
     }
+}
+
+/// The key that the second intention of `key` has.
+fn new_intent(key: &OperationKey) -> String {
+    format!("{}{NEW_INTENT}", key.as_str())
 }

@@ -341,7 +341,7 @@ async fn call<S: Stage>(
         desk.host(),
         What::Called {
             tool: "create_ticket",
-            key: key.map(ToString::to_string),
+            key: key.map(|key| key.as_str().to_owned()),
             payload: payload.compact(),
         },
     );

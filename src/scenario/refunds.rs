@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Checks, Fixture, Outcome, RunError, Table};
 use crate::client::{Backoff, Class, Failure, GaveUp, Jitter, Policy, retry};
 use crate::json::{Finite, Value};
-use crate::key::{OperationKey, published_action_key};
+use crate::key::{KeyError, OperationKey, published_action_key};
 use crate::sim::trace::What;
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
 use crate::tool::refunds::{Recording, RefundRequest, RefundService};
@@ -40,7 +40,7 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
 pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
-    let key = the_key();
+    let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
     shop.check_answer("the retry gets the first refund", "R1", &answer);
     shop.check_rows("one refund, one replay record", 1, 1)?;
@@ -61,7 +61,8 @@ pub(super) fn refund_key_per_attempt(world: &World, _: &Fixture) -> Result<Outco
     shop.network.place(1, Verdict::BreakAfterwards);
     let answer = shop.retried(&|attempt| {
         let attempt = format!("{RUN} attempt {attempt}");
-        Some(published_action_key(&attempt, TOOL, &order().to_json()))
+        let key = published_action_key(&attempt, TOOL, &order().to_json());
+        Some(key.expect("run and tool have names"))
     })?;
     shop.check_answer("the retry gets a second refund", "R2", &answer);
     shop.check_rows("two refunds, two replay records", 2, 2)?;
@@ -91,7 +92,7 @@ fn crash_before_the_record(
 ) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, recording)?;
     world.strike(SERVICE, BEFORE_RECORD, 1, Strike::Kill);
-    let key = the_key();
+    let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
     shop.check_answer(
         "the retry finds no record and gets a new refund",
@@ -116,7 +117,7 @@ pub(super) fn order() -> RefundRequest {
     }
 }
 
-fn the_key() -> OperationKey {
+pub(super) fn the_key() -> Result<OperationKey, KeyError> {
     published_action_key(RUN, TOOL, &order().to_json())
 }
 
@@ -213,7 +214,7 @@ impl<'a> Shop<'a> {
         let agent = self.agent();
         agent.record(What::Called {
             tool: TOOL,
-            key: key.map(ToString::to_string),
+            key: key.map(|key| key.as_str().to_owned()),
             payload: request.to_json().compact(),
         });
         let service = Rc::clone(&self.service.borrow());

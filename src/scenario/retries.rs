@@ -92,7 +92,7 @@ pub(super) fn retry_only_retryable(world: &World, _: &Fixture) -> Result<Outcome
 fn changed_payload_attempts(world: &World) -> Result<u32, RunError> {
     let shop = Shop::open(world, Recording::WithEffect)?;
     let agent = shop.agent();
-    let key = action_key(RUN, TOOL, &order().to_json());
+    let key = action_key(RUN, TOOL, &order().to_json())?;
     let half = RefundRequest {
         amount: Finite::try_from(24.5).expect("24.5 is finite"),
         ..order()
