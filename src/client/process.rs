@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Class, Clock, Failure};
+use super::{Class, Clock, Effect, Failure};
 use crate::sim::{Host, NetworkError, Process};
 
 /// When the world of a [`Process`] begins: 1 January 2026, 00:00:00 UTC, since the Unix epoch.
@@ -25,5 +25,13 @@ impl Failure for NetworkError {
     /// A broken or refused connection may be better the next time.
     fn class(&self) -> Class {
         Class::Retryable
+    }
+
+    /// Who was refused was not heard; a connection that breaks later tells nothing.
+    fn effect(&self) -> Effect {
+        match self {
+            Self::ConnectionRefused => Effect::NotDone,
+            Self::ResponseLost => Effect::MayBeDone,
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Checks, Fixture, Outcome, RunError, Table};
-use crate::client::{Backoff, Class, Failure, GaveUp, Jitter, Policy, retry};
+use crate::client::{Backoff, Class, Effect, Failure, GaveUp, Jitter, Policy, retry};
 use crate::json::{Finite, Value};
 use crate::key::{KeyError, OperationKey, published_action_key};
 use crate::sim::trace::What;
@@ -129,7 +129,7 @@ pub(super) fn answer_of(refund: &str) -> Value {
     ])
 }
 
-fn refund_id(answer: &Result<Value, String>) -> Value {
+pub(super) fn refund_id(answer: &Result<Value, String>) -> Value {
     let answer = answer.as_ref().ok();
     answer
         .and_then(|answer| answer.get("refund_id"))
@@ -158,7 +158,17 @@ impl Failure for RefundFailure {
         match self {
             Self::Service(ToolError::TimedOut | ToolError::Interrupted(_)) => Class::Retryable,
             Self::Service(_) => Class::Final,
-            Self::Network(_) => Class::Retryable,
+            Self::Network(error) => error.class(),
+        }
+    }
+
+    /// Of the service's errors only a conflict says that nothing was done, wherever the record is
+    /// written: the others may come after the refund.
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Service(ToolError::PayloadConflict { .. }) => Effect::NotDone,
+            Self::Service(_) => Effect::MayBeDone,
+            Self::Network(error) => error.effect(),
         }
     }
 }
@@ -239,8 +249,8 @@ impl<'a> Shop<'a> {
     }
 
     /// Up to three attempts, one second each, with `key` for the attempt of each number.
-    fn retried(
-        &mut self,
+    pub(super) fn retried(
+        &self,
         key: &dyn Fn(u32) -> Option<OperationKey>,
     ) -> Result<Result<Value, String>, RunError> {
         let agent = self.agent();
@@ -252,17 +262,16 @@ impl<'a> Shop<'a> {
         };
         let (base, cap) = (Duration::from_millis(100), Duration::from_secs(1));
         let mut backoff = Backoff::new(base, cap, Jitter::Full, Rng::new(7));
-        let shop = &*self;
         let done = self.world.run(
             &agent,
             retry(
                 &agent,
                 &policy,
                 &mut backoff,
-                async |attempt| shop.attempt(&order(), key(attempt).as_ref()).await,
+                async |attempt| self.attempt(&order(), key(attempt).as_ref()).await,
                 |retrying| {
                     let (attempt, cause) = (retrying.attempt, retrying.cause);
-                    shop.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
+                    self.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
                 },
             ),
         )?;
@@ -280,7 +289,12 @@ impl<'a> Shop<'a> {
         Value::from(self.printed.borrow().clone())
     }
 
-    fn check_answer(&mut self, claim: &str, refund: &str, answer: &Result<Value, String>) {
+    pub(super) fn check_answer(
+        &mut self,
+        claim: &str,
+        refund: &str,
+        answer: &Result<Value, String>,
+    ) {
         let seen = match answer {
             Ok(answer) => answer.clone(),
             Err(error) => Value::from(error.as_str()),
