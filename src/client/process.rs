@@ -12,7 +12,7 @@ impl Clock for Process {
     }
 
     fn since_epoch(&self) -> Duration {
-        WORLD_BEGINS + Host::now(self)
+        WORLD_BEGINS.saturating_add(Host::now(self))
     }
 
     async fn sleep(&self, duration: Duration) {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::Invariant;
 use super::case::Fault;
-use super::stage::{Answer, Request, Stage, response, ticket_in};
+use super::stage::{Answer, Request, Stage, response, ticket_in, whole_ms};
 use crate::sim::trace::{Fate, What};
 use crate::sim::{Host, Point, Process};
 use crate::tool::LOCK_WAIT_LIMIT;
@@ -182,7 +182,7 @@ impl Call {
 
     pub(super) fn leased_until_ms(&self, lease: Option<Duration>) -> i64 {
         match lease {
-            Some(lease) => self.now_ms() + lease.as_millis() as i64,
+            Some(lease) => self.now_ms().saturating_add(whole_ms(lease)),
             None => i64::MAX,
         }
     }
@@ -292,7 +292,7 @@ impl Call {
         parameters: &[Parameter],
     ) -> Result<(usize, Option<Record>), Refusal> {
         let process = self.process();
-        let deadline = process.now() + LOCK_WAIT_LIMIT;
+        let deadline = process.now().saturating_add(LOCK_WAIT_LIMIT);
         let mut waited = false;
         loop {
             let operations = self.stage.disk_operations();

@@ -110,7 +110,7 @@ async fn wait_for_lock<T>(
     host: &impl Host,
     mut attempt: impl FnMut() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    let deadline = host.now() + LOCK_WAIT_LIMIT;
+    let deadline = host.now().saturating_add(LOCK_WAIT_LIMIT);
     loop {
         match attempt() {
             Err(error) if is_busy(&error) && host.now() < deadline => {
