@@ -10,6 +10,7 @@ use tool_retries::json::{Value, parse};
 use tool_retries::markup;
 use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Table, all};
 use tool_retries::sim::trace::{Event, Trace, What};
+use tool_retries::timeline;
 
 const EMPTY: Outcome = Outcome {
     values: Value::Null,
@@ -281,4 +282,55 @@ fn a_plot_keeps_to_its_frame() {
             assert!(number("y") + number("height") <= 208, "{rect}");
         }
     }
+}
+
+/// Whatever a caller puts into a key, a payload or an answer: in what people read of it, on the
+/// terminal and in the page, nothing acts on the text around it. The record keeps it as it is.
+#[test]
+fn nothing_that_a_caller_supplies_steers_what_shows_it() {
+    let hostile = || "k\u{1b}]0;title\u{7}\u{9b}2J\u{202e}\u{2066}\u{2028}\r\n\0end".to_owned();
+    let what = [
+        What::Called {
+            tool: "pay",
+            key: Some(hostile()),
+            payload: hostile(),
+        },
+        What::Called {
+            tool: "pay",
+            key: None,
+            payload: hostile(),
+        },
+        What::Sql(format!("INSERT INTO t VALUES ('{}')", hostile())),
+        What::Printed(hostile()),
+        What::Answered { answer: hostile() },
+        What::Failed { error: hostile() },
+    ];
+    let events: Vec<Event> = what
+        .map(|what| Event {
+            at: Duration::ZERO,
+            who: Rc::from("agent"),
+            what,
+        })
+        .into();
+    let outcome = Outcome {
+        trace: Trace { events },
+        ..EMPTY
+    };
+    let acts = |text: char| {
+        text != '\n' && text.is_control()
+            || matches!(text, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let trace = outcome.trace.to_string();
+    assert_eq!(trace.lines().count(), outcome.trace.events.len());
+    assert_eq!(trace.matches("\\u{1b}]0;title").count(), 7);
+    assert!(!trace.contains(acts), "{trace:?}");
+    let html = evidence::html(&outcome, "token", TraceAt::Here);
+    assert!(html.contains("\\u{1b}]0;title"), "{html:?}");
+    assert!(!html.contains(acts), "{html:?}");
+    for text in timeline::pages(&outcome, &[]).texts {
+        assert!(!text.contains(acts), "{text:?}");
+    }
+    let line = outcome.trace.events[0].to_json().compact();
+    let read = parse(&line).expect("a line of the record");
+    assert_eq!(read.get("key"), Some(&Value::String(hostile())));
 }

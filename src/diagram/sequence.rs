@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use crate::markup::push_text;
 use crate::sim::trace::{Event, Fate, LockLevel, Trace, What};
+use crate::text::visible;
 
 /// What the drawing calls a client's breaker, whose errors say that the circuit is open.
 const BREAKER: &str = "breaker";
@@ -146,7 +147,8 @@ impl<'a> Drawing<'a> {
             from: ends.0,
             to: ends.1,
             look,
-            label,
+            // A key or a statement is what a caller supplied.
+            label: visible(&label).to_string(),
         });
     }
 

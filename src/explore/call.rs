@@ -9,7 +9,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::Invariant;
 use super::case::Fault;
-use super::stage::{Answer, Request, Stage, response, ticket_in};
+use super::stage::{Answer, Request, Stage, response, ticket_in, whole_ms};
 use crate::sim::trace::{Fate, What};
 use crate::sim::{Host, Point, Process};
 use crate::tool::LOCK_WAIT_LIMIT;
@@ -188,7 +188,7 @@ impl Call {
 
     pub(super) fn leased_until_ms(&self, lease: Option<Duration>) -> i64 {
         match lease {
-            Some(lease) => self.now_ms() + lease.as_millis() as i64,
+            Some(lease) => self.now_ms().saturating_add(whole_ms(lease)),
             None => i64::MAX,
         }
     }

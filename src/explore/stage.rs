@@ -36,6 +36,11 @@ const PAYLOAD: &str = r#"{"priority":"normal"}"#;
 const CHANGED_PAYLOAD: &str = r#"{"priority":"high"}"#;
 const INTENTION_KEYS: [&str; 2] = ["intention-1", "intention-2"];
 
+/// Whole milliseconds; more than SQLite's integers hold count as the most that they do.
+pub(super) fn whole_ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// One request of one caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
@@ -461,7 +466,7 @@ impl Stage {
     }
 
     pub(super) fn now_ms(&self) -> i64 {
-        self.world.now().as_millis() as i64
+        whole_ms(self.world.now())
     }
 
     pub(super) fn disk_operations(&self) -> u64 {
@@ -845,4 +850,15 @@ pub(super) fn ticket_in(response: ValueRef<'_>) -> Option<i64> {
         let digit = i64::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?);
         Some(number * 10 + digit)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_end_where_the_integers_of_sqlite_end() {
+        assert_eq!(whole_ms(Duration::from_micros(1_999)), 1);
+        assert_eq!(whole_ms(Duration::MAX), i64::MAX);
+    }
 }

@@ -22,7 +22,7 @@ pub(super) fn resumed_node_without_key(world: &World, _: &Fixture) -> Result<Out
 
 /// The same, with a key made of run and node.
 pub(super) fn resumed_node_with_node_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
-    resumed_node(world, Some(node_key(RUN, NODE)), 1)
+    resumed_node(world, Some(node_key(RUN, NODE)?), 1)
 }
 
 const NODE: &str = "refund_node";
@@ -92,7 +92,7 @@ pub(super) fn model_repeats_call(world: &World, _: &Fixture) -> Result<Outcome, 
     let mut flagged = 0_u32;
     let mut answers = Vec::new();
     for _ in 0..2 {
-        let key = action_key(RUN, TOOL, &order().to_json());
+        let key = action_key(RUN, TOOL, &order().to_json())?;
         // The key makes the repetition harmless; the evaluation still wants to know of it.
         if seen.contains(&key) {
             flagged += 1;
@@ -113,7 +113,8 @@ pub(super) fn model_repeats_call(world: &World, _: &Fixture) -> Result<Outcome, 
 pub(super) fn new_run_same_arguments(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     for (run, refund) in [(RUN, "R1"), ("run-43", "R2")] {
-        let answer = call(&shop, Some(&action_key(run, TOOL, &order().to_json())))?;
+        let key = action_key(run, TOOL, &order().to_json())?;
+        let answer = call(&shop, Some(&key))?;
         let claim = format!("{run} has a refund of its own");
         shop.checks.check(claim, answer_of(refund), answer);
     }
@@ -150,7 +151,7 @@ enum BatchTool {
 /// again when the human has approved.
 pub(super) fn tool_batch_paused_for_human(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
-    let key = action_key(RUN, TOOL, &order().to_json());
+    let key = action_key(RUN, TOOL, &order().to_json())?;
     let (mut batches, mut closed) = (0_u32, 0_u32);
     for approved in [false, true] {
         batches += 1;

@@ -131,7 +131,7 @@ impl Fixture {
 
     /// The key of a second, separate intention.
     pub fn new_intent_key(&self) -> OperationKey {
-        OperationKey::new(format!("{}{NEW_INTENT}", self.operation_key))
+        OperationKey::new(new_intent(&self.operation_key))
             .expect("checked when the fixture was read")
     }
 
@@ -146,4 +146,9 @@ impl Fixture {
         payload.insert("priority".to_owned(), Value::from(CHANGED_PRIORITY));
         Value::Object(payload)
     }
+}
+
+/// The key that the second intention of `key` has.
+fn new_intent(key: &OperationKey) -> String {
+    format!("{}{NEW_INTENT}", key.as_str())
 }

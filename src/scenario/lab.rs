@@ -355,7 +355,7 @@ async fn call<S: Stage>(
 pub(super) fn called(payload: &Value, key: Option<&OperationKey>) -> What {
     What::Called {
         tool: "create_ticket",
-        key: key.map(ToString::to_string),
+        key: key.map(|key| key.as_str().to_owned()),
         payload: payload.compact(),
     }
 }

@@ -83,6 +83,7 @@ const ALL: &[Scenario] = registry! {
     retry_after_unreadable = "the server asks for something unreadable",
     attempts_capped = "the service stays down, three attempts at most",
     total_time_capped = "the service stays down, two seconds at most",
+    unknown_outcome_is_told = "the answer is lost after the refund, then nobody listens",
     three_layers_multiply = "three layers, each with three attempts",
     one_layer_retries = "one layer with three attempts",
     call_without_timeout_hangs = "a lost request, no timeout",

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Checks, Fixture, Outcome, RunError, Table};
-use crate::client::{Backoff, Class, Failure, GaveUp, Jitter, Policy, retry};
+use crate::client::{Backoff, Class, Effect, Failure, GaveUp, Jitter, Policy, retry};
 use crate::json::{Finite, Value};
-use crate::key::{OperationKey, published_action_key};
+use crate::key::{KeyError, OperationKey, published_action_key};
 use crate::sim::trace::What;
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
 use crate::tool::refunds::{Recording, RefundRequest, RefundService};
@@ -40,7 +40,7 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
 pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
-    let key = the_key();
+    let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
     shop.check_answer("the retry gets the first refund", "R1", &answer);
     shop.check_rows("one refund, one replay record", 1, 1)?;
@@ -61,7 +61,8 @@ pub(super) fn refund_key_per_attempt(world: &World, _: &Fixture) -> Result<Outco
     shop.network.place(1, Verdict::BreakAfterwards);
     let answer = shop.retried(&|attempt| {
         let attempt = format!("{RUN} attempt {attempt}");
-        Some(published_action_key(&attempt, TOOL, &order().to_json()))
+        let key = published_action_key(&attempt, TOOL, &order().to_json());
+        Some(key.expect("run and tool have names"))
     })?;
     shop.check_answer("the retry gets a second refund", "R2", &answer);
     shop.check_rows("two refunds, two replay records", 2, 2)?;
@@ -91,7 +92,7 @@ fn crash_before_the_record(
 ) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, recording)?;
     world.strike(SERVICE, BEFORE_RECORD, 1, Strike::Kill);
-    let key = the_key();
+    let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
     shop.check_answer(
         "the retry finds no record and gets a new refund",
@@ -116,7 +117,7 @@ pub(super) fn order() -> RefundRequest {
     }
 }
 
-fn the_key() -> OperationKey {
+pub(super) fn the_key() -> Result<OperationKey, KeyError> {
     published_action_key(RUN, TOOL, &order().to_json())
 }
 
@@ -128,7 +129,7 @@ pub(super) fn answer_of(refund: &str) -> Value {
     ])
 }
 
-fn refund_id(answer: &Result<Value, String>) -> Value {
+pub(super) fn refund_id(answer: &Result<Value, String>) -> Value {
     let answer = answer.as_ref().ok();
     answer
         .and_then(|answer| answer.get("refund_id"))
@@ -158,7 +159,17 @@ impl Failure for RefundFailure {
             Self::Service(ToolError::Interrupted(_)) => Class::Retryable,
             Self::Service(error) if error.may_have_taken_effect() => Class::Retryable,
             Self::Service(_) => Class::Final,
-            Self::Network(_) => Class::Retryable,
+            Self::Network(error) => error.class(),
+        }
+    }
+
+    /// Of the service's errors only a conflict says that nothing was done, wherever the record is
+    /// written: the others may come after the refund.
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Service(ToolError::PayloadConflict { .. }) => Effect::NotDone,
+            Self::Service(_) => Effect::MayBeDone,
+            Self::Network(error) => error.effect(),
         }
     }
 }
@@ -216,7 +227,7 @@ impl<'a> Shop<'a> {
         let agent = self.agent();
         agent.record(What::Called {
             tool: TOOL,
-            key: key.map(ToString::to_string),
+            key: key.map(|key| key.as_str().to_owned()),
             payload: request.to_json().compact(),
         });
         let service = Rc::clone(&self.service.borrow());
@@ -241,8 +252,8 @@ impl<'a> Shop<'a> {
     }
 
     /// Up to three attempts, one second each, with `key` for the attempt of each number.
-    fn retried(
-        &mut self,
+    pub(super) fn retried(
+        &self,
         key: &dyn Fn(u32) -> Option<OperationKey>,
     ) -> Result<Result<Value, String>, RunError> {
         let agent = self.agent();
@@ -254,17 +265,16 @@ impl<'a> Shop<'a> {
         };
         let (base, cap) = (Duration::from_millis(100), Duration::from_secs(1));
         let mut backoff = Backoff::new(base, cap, Jitter::Full, Rng::new(7));
-        let shop = &*self;
         let done = self.world.run(
             &agent,
             retry(
                 &agent,
                 &policy,
                 &mut backoff,
-                async |attempt| shop.attempt(&order(), key(attempt).as_ref()).await,
+                async |attempt| self.attempt(&order(), key(attempt).as_ref()).await,
                 |retrying| {
                     let (attempt, cause) = (retrying.attempt, retrying.cause);
-                    shop.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
+                    self.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
                 },
             ),
         )?;
@@ -282,7 +292,12 @@ impl<'a> Shop<'a> {
         Value::from(self.printed.borrow().clone())
     }
 
-    fn check_answer(&mut self, claim: &str, refund: &str, answer: &Result<Value, String>) {
+    pub(super) fn check_answer(
+        &mut self,
+        claim: &str,
+        refund: &str,
+        answer: &Result<Value, String>,
+    ) {
         let seen = match answer {
             Ok(answer) => answer.clone(),
             Err(error) => Value::from(error.as_str()),

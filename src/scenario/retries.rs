@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::refunds::{RUN, Shop, TOOL, order};
+use super::refunds::{RUN, Shop, TOOL, order, refund_id, the_key};
 use super::{Checks, Fixture, Outcome, Plot, RunError};
 use crate::client::{
-    Backoff, Class, Clock, Failure, GaveUp, Jitter, Policy, ceiling, http_class, retry, timeout,
+    Backoff, Class, Clock, Effect, Failure, GaveUp, Jitter, Policy, Why, ceiling, http_class,
+    http_effect, retry, timeout,
 };
 use crate::json::{Finite, Value};
 use crate::key::action_key;
@@ -46,6 +47,15 @@ impl Failure for Fails {
             Self::Timeout | Self::Reset | Self::Busy { .. } => Class::Retryable,
             Self::Validation => Class::Final,
             Self::Status(status) => http_class(*status),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Timeout | Self::Reset => Effect::MayBeDone,
+            Self::Validation => Effect::NotDone,
+            Self::Status(status) => http_effect(*status),
+            Self::Busy { .. } => http_effect(429),
         }
     }
 
@@ -92,7 +102,7 @@ pub(super) fn retry_only_retryable(world: &World, _: &Fixture) -> Result<Outcome
 fn changed_payload_attempts(world: &World) -> Result<u32, RunError> {
     let shop = Shop::open(world, Recording::WithEffect)?;
     let agent = shop.agent();
-    let key = action_key(RUN, TOOL, &order().to_json());
+    let key = action_key(RUN, TOOL, &order().to_json())?;
     let half = RefundRequest {
         amount: Finite::try_from(24.5).expect("24.5 is finite"),
         ..order()
@@ -106,7 +116,7 @@ fn changed_payload_attempts(world: &World) -> Result<u32, RunError> {
             shop.attempt(&half, Some(&key)).await
         };
         let retried = retry(&agent, &policy(), &mut backoff, again, |_| {}).await;
-        first.is_ok() && matches!(retried, Err(GaveUp::Final(_)))
+        first.is_ok() && matches!(retried, Err(gave_up) if matches!(gave_up.why, Why::Final(_)))
     };
     let refused = world.run(&agent, work)?.ok_or(RunError::NoEnd)?;
     Ok(if refused { attempts } else { 0 })
@@ -206,8 +216,8 @@ pub(super) fn retry_after_over_cap(world: &World, _: &Fixture) -> Result<Outcome
         retry_after: "3600",
     };
     let done = run.retried(&policy(), &|_| Err(busy))?;
-    let asked = match &done.result {
-        Err(GaveUp::AskedToWaitTooLong { asked, .. }) => Value::from(asked.as_secs()),
+    let asked = match done.result.as_ref().map_err(|gave_up| &gave_up.why) {
+        Err(Why::AskedToWaitTooLong { asked, .. }) => Value::from(asked.as_secs()),
         _ => Value::Null,
     };
     run.checks.check(
@@ -274,8 +284,8 @@ pub(super) fn attempts_capped(world: &World, _: &Fixture) -> Result<Outcome, Run
     run.checks
         .check("three attempts were made", 3, done.attempts);
     run.checks.check(
-        "the error tells attempts and cause",
-        "gave up after attempt 3, the last one: 503",
+        "the error tells attempts, cause and what may be done",
+        "gave up after attempt 3, the last one: 503; an earlier attempt may have taken effect",
         error.as_str(),
     );
     Ok(run.outcome([("attempts", done.attempts.into()), ("error", error.into())]))
@@ -300,8 +310,8 @@ pub(super) fn total_time_capped(world: &World, _: &Fixture) -> Result<Outcome, R
         done.slept_ms,
     );
     run.checks.check(
-        "the error is the last real one",
-        "gave up after attempt 5, out of time: 502",
+        "the error is the last real one, and tells what may be done",
+        "gave up after attempt 5, out of time: 502; an earlier attempt may have taken effect",
         error.as_str(),
     );
     Ok(run.outcome([
@@ -309,6 +319,29 @@ pub(super) fn total_time_capped(world: &World, _: &Fixture) -> Result<Outcome, R
         ("error", error.into()),
         ("slept_ms", done.slept_ms.into()),
     ]))
+}
+
+/// The first attempt breaks after the refund, nobody listens any more at the others: the error that
+/// goes up does not forget the first. The same call with the same key settles it.
+pub(super) fn unknown_outcome_is_told(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
+    let mut shop = Shop::open(world, Recording::WithEffect)?;
+    shop.network.place(1, Verdict::BreakAfterwards);
+    shop.network.place(2, Verdict::Refuse);
+    shop.network.place(3, Verdict::Refuse);
+    let key = the_key()?;
+    let error = shop.retried(&|_| Some(key.clone()))?.err();
+    let error = error.map_or(Value::Null, Value::from);
+    shop.checks.check(
+        "the error tells attempts, cause and what may be done",
+        "gave up after attempt 3, the last one: connection refused; \
+         an earlier attempt may have taken effect",
+        error.clone(),
+    );
+    shop.check_rows("and it was done: one refund, one replay record", 1, 1)?;
+    let settled = shop.retried(&|_| Some(key.clone()))?;
+    shop.check_answer("the key settles it, with the first answer", "R1", &settled);
+    shop.check_rows("still one refund, one replay record", 1, 1)?;
+    shop.outcome([("error", error), ("refund_id", refund_id(&settled))])
 }
 
 /// Three layers that each make three attempts call the service 27 times.

@@ -3,6 +3,7 @@ use std::future::Future;
 
 use rusqlite::Connection;
 
+use crate::key::KeyError;
 use crate::sim::trace::{Trace, What};
 use crate::sim::{Host, Point, Process, Script, Strike, World, WorldError};
 use crate::tool::ToolError;
@@ -70,6 +71,8 @@ pub enum RunError {
     Database(rusqlite::Error),
     /// A call that had to succeed for the scenario to go on did not.
     Call(ToolError),
+    /// What a scenario derives a key from names nothing.
+    Key(KeyError),
     /// A process died that no scenario kills, or waits for what never comes.
     NoEnd,
 }
@@ -80,6 +83,7 @@ impl fmt::Display for RunError {
             Self::World(error) => error.fmt(f),
             Self::Database(error) => write!(f, "database: {error}"),
             Self::Call(error) => write!(f, "a call failed that had to succeed: {error}"),
+            Self::Key(error) => error.fmt(f),
             Self::NoEnd => f.write_str("a process died or hangs that was to come to an end"),
         }
     }
@@ -96,6 +100,12 @@ impl From<WorldError> for RunError {
 impl From<rusqlite::Error> for RunError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error)
+    }
+}
+
+impl From<KeyError> for RunError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
     }
 }
 

@@ -120,11 +120,11 @@ impl Network {
         let (to, at) = (caller.clone(), service.clone());
         service.spawn(async move {
             if let Verdict::DelayRequest(time) = verdict {
-                at.sleep_until(at.now() + time).await;
+                at.sleep_until(at.now().saturating_add(time)).await;
             }
             let response = work.await;
             if let Verdict::Delay(time) = verdict {
-                at.sleep_until(at.now() + time).await;
+                at.sleep_until(at.now().saturating_add(time)).await;
             }
             let reply = match verdict {
                 Verdict::LoseResponse => None,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::disk::{Access, Failing};
 use super::{Clock, Point};
 use crate::json::Value;
+use crate::text::visible;
 
 pub use super::disk::{LockLevel, Loss};
 
@@ -276,17 +277,24 @@ impl fmt::Display for Event {
     }
 }
 
+/// On one line, without anything that would act on a terminal; [`Event::to_json`] keeps the texts
+/// as they are.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::Called { tool, key, payload } => match key {
-                Some(key) => write!(f, "calls {tool} with key {key}: {payload}"),
-                None => write!(f, "calls {tool} without a key: {payload}"),
+                Some(key) => write!(
+                    f,
+                    "calls {tool} with key {}: {}",
+                    visible(key),
+                    visible(payload)
+                ),
+                None => write!(f, "calls {tool} without a key: {}", visible(payload)),
             },
-            What::Answered { answer } => write!(f, "has the answer {answer}"),
-            What::Failed { error } => write!(f, "sees an error: {error}"),
+            What::Answered { answer } => write!(f, "has the answer {}", visible(answer)),
+            What::Failed { error } => write!(f, "sees an error: {}", visible(error)),
             What::Reached(point) => write!(f, "reaches {point}"),
-            What::Sql(sql) => f.write_str(sql),
+            What::Sql(sql) => visible(sql).fmt(f),
             What::Lock {
                 file,
                 from,
@@ -301,7 +309,7 @@ impl fmt::Display for What {
                 }
             }
             What::Timer { until } => write!(f, "sets a timer for {} ms", millis(*until)),
-            What::Printed(line) => write!(f, "prints {line}"),
+            What::Printed(line) => write!(f, "prints {}", visible(line)),
             What::Message { to, fate } => write!(f, "its message to {to} {}", fate.name()),
             What::Waits => f.write_str("SQLITE_BUSY: waits for the lock"),
             What::AwaitsTurn => f.write_str("waits for its turn on the connection"),
