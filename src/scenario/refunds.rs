@@ -163,12 +163,10 @@ impl Failure for RefundFailure {
         }
     }
 
-    /// Of the service's errors only a conflict says that nothing was done, wherever the record is
-    /// written: the others may come after the refund.
     fn effect(&self) -> Effect {
         match self {
-            Self::Service(ToolError::PayloadConflict { .. }) => Effect::NotDone,
-            Self::Service(_) => Effect::MayBeDone,
+            Self::Service(error) if error.may_have_taken_effect() => Effect::MayBeDone,
+            Self::Service(_) => Effect::NotDone,
             Self::Network(error) => error.effect(),
         }
     }
