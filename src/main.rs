@@ -434,14 +434,7 @@ Options:
         if outcome.checks.is_empty() {
             return vec![format!("{id}: it checks nothing")];
         }
-        let broken = |check: &Check| {
-            format!(
-                "{id}: check failed: {}: expected {}, saw {}",
-                check.claim,
-                check.expected.spaced(),
-                check.seen.spaced()
-            )
-        };
+        let broken = |check: &Check| format!("{id}: check failed: {check}");
         outcome
             .checks
             .iter()
@@ -533,16 +526,10 @@ Options:
         writeln!(out, "  {title}")?;
         writeln!(out, "\nChecks")?;
         for check in &outcome.checks {
-            let seen = check.seen.spaced();
-            if check.holds() {
-                writeln!(out, "  holds  {}: {seen}", check.claim)?;
-            } else {
-                let expected = check.expected.spaced();
-                writeln!(
-                    out,
-                    "  FAILS  {}: expected {expected}, saw {seen}",
-                    check.claim
-                )?;
+            let verdict = if check.holds() { "holds" } else { "FAILS" };
+            writeln!(out, "  {verdict}  {check}")?;
+            if check.premise.is_met() {
+                writeln!(out, "         as it happened: {}", check.premise)?;
             }
         }
         if !outcome.tables.is_empty() {
@@ -700,6 +687,12 @@ Options:
             let output = folder.path().join("results.json");
             fs::write(&output, "precious").unwrap();
             let broken = Check {
+                premise: scenario::all()[0]
+                    .run(&Fixture::committed())
+                    .unwrap()
+                    .checks[0]
+                    .premise
+                    .clone(),
                 claim: "two and two".to_owned(),
                 expected: json::Value::from(4),
                 seen: json::Value::from(5),

@@ -1,7 +1,8 @@
 //! The claims of the article, each a run with checks.
 //!
 //! A scenario is ordinary code over a [`Stage`]: it lets callers call a tool, places faults, and
-//! checks what is left and what came back. [`all`] is the registry, one entry a row of the article.
+//! checks what is left and what came back. A check also names, as a [`Premise`], what must have
+//! happened for it to be worth anything. [`all`] is the registry, one entry a row of the article.
 
 mod agent;
 mod breaker;
@@ -14,7 +15,7 @@ mod retries;
 mod stage;
 
 pub use fixture::{Fixture, FixtureError};
-pub use outcome::{Check, Checks, Outcome, Plot, Table};
+pub use outcome::{Check, Checks, Outcome, Plot, Premise, Table, Witness};
 pub use stage::{RunError, Stage};
 
 use crate::sim::World;
@@ -28,7 +29,9 @@ pub struct Scenario {
     pub group: &'static str,
     /// What happens, in a few words.
     pub title: &'static str,
-    /// Runs it in a world in which nothing has happened yet.
+    /// The kind of world that it is for, in which nothing has happened yet.
+    pub world: fn() -> World,
+    /// Runs it in such a world.
     pub play: fn(&World, &Fixture) -> Result<Outcome, RunError>,
 }
 
@@ -39,16 +42,19 @@ impl Scenario {
     ///
     /// [`RunError`] when the run came to no outcome.
     pub fn run(&self, fixture: &Fixture) -> Result<Outcome, RunError> {
-        (self.play)(&World::new(), fixture)
+        (self.play)(&(self.world)(), fixture)
     }
 }
 
 macro_rules! registry {
-    ($($group:ident { $($id:ident = $title:literal,)+ })+) => {
+    (@world) => { World::new };
+    (@world $world:ident) => { $world };
+    ($($group:ident { $($id:ident $(in $world:ident)? = $title:literal,)+ })+) => {
         &[$($(Scenario {
             id: stringify!($id),
             group: stringify!($group),
             title: $title,
+            world: registry!(@world $($world)?),
             play: $group::$id,
         },)+)+]
     };
@@ -87,8 +93,8 @@ const ALL: &[Scenario] = registry! {
     one_layer_retries = "one layer with three attempts",
     call_without_timeout_hangs = "a lost request, no timeout",
     call_with_timeout_returns = "a lost request, a timeout of one second",
-    lockstep_stampede = "100 clients back off without jitter",
-    jitter_spreads_load = "100 clients back off with full jitter",
+    lockstep_stampede in many_machines = "100 clients back off without jitter",
+    jitter_spreads_load in many_machines = "100 clients back off with full jitter",
     }
     breaker {
     breaker_opens = "four calls to a dead service",
@@ -116,6 +122,12 @@ const ALL: &[Scenario] = registry! {
     contract_retry_after_retention = "a success, then the same request when its key is forgotten",
     }
 };
+
+/// A world in which no move takes time, as if each process had a machine of its own: in the usual
+/// one a hundred clients that act at one moment do so one after the other.
+fn many_machines() -> World {
+    World::timeless(true)
+}
 
 /// Every scenario, in the article's order.
 pub fn all() -> &'static [Scenario] {

@@ -48,10 +48,11 @@ pub trait Stage {
         T: Send,
         F: Future<Output = T>;
 
-    /// Adds what a process did to the trace, where there is one.
+    /// Adds what a process did to the trace.
     fn record(host: &Self::Host, what: What);
 
-    /// What happened; empty where nobody could watch.
+    /// What happened, as far as this stage can see it: at least what was recorded, the faults that
+    /// struck and the waits for a lock.
     fn trace(&self) -> Trace;
 }
 

@@ -32,6 +32,8 @@ struct Inner {
     move_takes: Duration,
     disk: Disk,
     rules: RefCell<Vec<Rule>>,
+    /// Whether nothing that is placed to fail does.
+    spared: Cell<bool>,
     schedule: RefCell<Schedule>,
     /// What wakes the task that is being polled.
     moving: RefCell<Rc<Cell<Wakes>>>,
@@ -139,6 +141,7 @@ impl World {
             recorder,
             move_takes,
             rules: RefCell::default(),
+            spared: Cell::default(),
             schedule: RefCell::default(),
             moving: RefCell::default(),
             spawned: RefCell::default(),
@@ -180,6 +183,12 @@ impl World {
     /// world's life; see [`World::disk_operations`].
     pub fn strike_disk(&self, number: u64, strike: DiskStrike) {
         self.0.disk.strike(number, strike);
+    }
+
+    /// Lets nothing fail from now on: no strike that is placed at a point befalls anybody, and every
+    /// network delivers at once. What a scenario still shows then, it does not owe to its faults.
+    pub fn spare(&self) {
+        self.0.spared.set(true);
     }
 
     /// Asks `faults` before every numbered disk operation whether something befalls.
@@ -529,6 +538,11 @@ impl Process {
         Rc::clone(&self.0.name)
     }
 
+    /// Whether its world lets nothing fail.
+    pub(super) fn is_spared(&self) -> bool {
+        self.0.world.0.spared.get()
+    }
+
     /// Stops until one of `wakes` comes true.
     async fn pause(&self, wakes: Wakes) {
         let mut passed = false;
@@ -560,6 +574,9 @@ impl Process {
                 }
             }
         };
+        if self.is_spared() {
+            return None;
+        }
         let mut rules = self.0.world.0.rules.borrow_mut();
         let hit = rules.iter().position(|rule| {
             rule.process == self.0.name && rule.point == point && rule.visit == visit
