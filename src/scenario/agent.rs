@@ -11,7 +11,7 @@ use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
 use crate::client::{Breaker, Refused, timeout};
 use crate::json::Value;
 use crate::key::{OperationKey, action_key, node_key};
-use crate::sim::trace::{Event, Fate, What};
+use crate::sim::trace::{Event, Fate, Trace, What};
 use crate::sim::{Host, Network, Point, Process, Strike, Verdict, World};
 use crate::tool::refunds::Recording;
 
@@ -96,27 +96,33 @@ async fn pass(
 /// The model calls the refund tool twice in one run: the second call is a replay, and flagged.
 pub(super) fn model_repeats_call(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
-    let mut seen: Vec<OperationKey> = Vec::new();
-    let mut flagged = 0_u32;
-    let mut answers = Vec::new();
-    for _ in 0..2 {
-        let key = action_key(RUN, TOOL, &order().to_json());
-        // The key makes the repetition harmless; the evaluation still wants to know of it.
-        if seen.contains(&key) {
-            flagged += 1;
-        }
-        answers.push(call(&shop, Some(&key))?);
-        seen.push(key);
-    }
-    let equal = answers[0] == answers[1];
-    let twice = shop.called_with(&seen[0], 2);
+    let key = action_key(RUN, TOOL, &order().to_json());
+    let [first, second] = [call(&shop, Some(&key))?, call(&shop, Some(&key))?];
+    let equal = first == second;
+    let answered = shop.happened("a call was answered", 2, |event| {
+        matches!(event.what, What::Answered { .. })
+    });
     let claim = "both calls get the same answer";
-    let [first, second] = [0, 1].map(|index| answers[index].clone());
-    shop.checks.check(twice.clone(), claim, first, second);
+    shop.checks.check(answered, claim, first, second);
+    // The key makes the repetition harmless; the evaluation still wants to know of it.
+    let flagged = repetitions(&world.trace());
+    let twice = shop.called_with(&key, 2);
     let claim = "the repetition is flagged";
     shop.checks.check(twice.clone(), claim, 1, flagged);
     shop.check_rows(&twice, "one refund, one replay record", 1, 1)?;
     shop.outcome([("answers_equal", equal.into()), ("flagged", flagged.into())])
+}
+
+/// How many calls of a run bear a key that an earlier one bore, as an evaluation of its trajectory
+/// finds them.
+fn repetitions(trace: &Trace) -> usize {
+    let keys = trace.events.iter().filter_map(|event| match &event.what {
+        What::Called { key, .. } => key.as_deref(),
+        _ => None,
+    });
+    let keys: Vec<&str> = keys.collect();
+    let is_repeated = |&at: &usize| keys[..at].contains(&keys[at]);
+    (0..keys.len()).filter(is_repeated).count()
 }
 
 /// Two runs with equal arguments are two intentions.
@@ -274,7 +280,7 @@ pub(super) fn model_retries_through_outage(
     world: &World,
     _: &Fixture,
 ) -> Result<Outcome, RunError> {
-    outage(world, None, STEP_LIMIT, STEP_LIMIT)
+    outage(world, None, 6, 6)
 }
 
 /// The breaker opens and its error forbids a retry: the model tells the user instead.
@@ -288,14 +294,16 @@ fn outage(
     world: &World,
     breaker: Option<&Breaker>,
     touches: u32,
-    steps: u32,
+    steps: usize,
 ) -> Result<Outcome, RunError> {
     let network = Network::new(Verdict::Refuse);
     let (agent, service) = (world.start("agent"), world.start("refund service"));
-    let (taken, told) = world
+    world
         .run(&agent, scripted_model(&agent, &service, &network, breaker))?
         .ok_or(RunError::NoEnd)?;
     let trace = world.trace();
+    let taken = trace.count(|what| matches!(what, What::Called { .. }));
+    let told = trace.count(|what| *what == What::Printed(TOLD.to_owned())) > 0;
     let refused = Premise::happened(&trace, "the dead service refused a request", 1, |event| {
         matches!(
             event.what,
@@ -340,15 +348,17 @@ fn is_told_off(event: &Event) -> bool {
     matches!(&event.what, What::Failed { error } if error.contains(TELLS_OFF))
 }
 
-/// A model that calls again on every error which does not forbid it. Returns its steps, and
-/// whether it told the user.
+/// What the model tells the user in the end.
+const TOLD: &str = "the refund service is down; no refund was confirmed";
+
+/// A model that calls again on every error which does not forbid it.
 async fn scripted_model(
     agent: &Process,
     service: &Process,
     network: &Network,
     breaker: Option<&Breaker>,
-) -> (u32, bool) {
-    for step in 1..=STEP_LIMIT {
+) {
+    for _ in 0..STEP_LIMIT {
         agent.record(What::Called {
             tool: TOOL,
             key: None,
@@ -366,11 +376,9 @@ async fn scripted_model(
             });
             // A model reads text and nothing else.
             if error.contains(TELLS_OFF) {
-                let line = "the refund service is down; no refund was confirmed";
-                agent.record(What::Printed(line.to_owned()));
-                return (step, true);
+                agent.record(What::Printed(TOLD.to_owned()));
+                return;
             }
         }
     }
-    (STEP_LIMIT, false)
 }
