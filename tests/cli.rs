@@ -363,6 +363,7 @@ fn show_prints_checks_rows_and_trace() {
     let output = run(&["show", "stable_key_retry"]);
     for part in [
         "holds  the first call times out: {\"error\": \"timeout: no answer arrived\"}",
+        "as it happened: a ticket was committed and its answer lost",
         "requests(key, payload, response)",
         "BEGIN IMMEDIATE",
         "a fault strikes at after_commit",

@@ -8,7 +8,7 @@ use tool_retries::diagram;
 use tool_retries::evidence::{self, TraceAt};
 use tool_retries::json::{Value, parse};
 use tool_retries::markup;
-use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Table, all};
+use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Premise, Table, all};
 use tool_retries::sim::trace::{Event, Trace, What};
 use tool_retries::timeline;
 
@@ -24,6 +24,18 @@ const HOSTILE: &str = "</code><script>alert(\"1\")</script>&<img src='x' onerror
 
 fn text(value: &str) -> Value {
     Value::String(value.to_owned())
+}
+
+/// A premise that is met or not.
+fn premise(what: &str, met: bool) -> Premise {
+    let trace = Trace {
+        events: vec![Event {
+            at: Duration::ZERO,
+            who: Rc::from("a"),
+            what: What::Waits,
+        }],
+    };
+    Premise::happened(&trace, what, 1, |_| met)
 }
 
 /// Removes the tags that the room itself writes; what then still looks like a tag leaked from data.
@@ -85,6 +97,7 @@ fn without_own_tags(html: &str) -> String {
 #[test]
 fn no_tag_leaks_from_any_field() {
     let checks = [Check {
+        premise: premise(HOSTILE, true),
         claim: HOSTILE.to_owned(),
         expected: text(HOSTILE),
         seen: Value::Array(vec![text(HOSTILE)]),
@@ -127,7 +140,7 @@ fn no_tag_leaks_from_any_field() {
         let shown = without_own_tags(&html);
         assert!(!shown.contains(['<', '>']), "{shown}");
         assert!(!html.contains("<script") && !html.contains("<img"));
-        // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; 11 of the plot with
+        // claim, expected, seen, premise; name, caption of the empty one, heading, two labels, two cells; 11 of the plot with
         // two bars and 47 of the one with twenty; the diagram's; two in each event or one in the address; the
         // token
         let lines = diagram::sequence(&outcome.trace)
@@ -136,7 +149,7 @@ fn no_tag_leaks_from_any_field() {
             .count();
         assert_eq!(
             html.matches("&lt;script&gt;").count(),
-            10 + 11 + 47 + lines + traced + 1,
+            11 + 11 + 47 + lines + traced + 1,
             "{html}"
         );
     }
@@ -144,18 +157,22 @@ fn no_tag_leaks_from_any_field() {
 
 #[test]
 fn a_failing_check_says_so_in_words() {
-    let check = |expected: i64, seen: i64| Check {
+    let check = |expected: i64, seen: i64, met: bool| Check {
+        premise: premise("the answer was lost", met),
         claim: "one ticket".to_owned(),
         expected: Value::Integer(expected.into()),
         seen: Value::Integer(seen.into()),
     };
     let outcome = Outcome {
-        checks: vec![check(1, 1), check(1, 2)],
+        checks: vec![check(1, 1, true), check(1, 2, true), check(1, 1, false)],
         ..EMPTY
     };
     let html = evidence::html(&outcome, "token", TraceAt::Here);
     assert_eq!(html.matches("✓ holds").count(), 1);
-    assert_eq!(html.matches("✗ fails").count(), 1);
+    assert_eq!(html.matches("✗ fails").count(), 2);
+    let premise = |said: &str| format!("<dt>{said}</dt><dd>the answer was lost</dd>");
+    assert_eq!(html.matches(&premise("happened")).count(), 2);
+    assert_eq!(html.matches(&premise("did not happen")).count(), 1);
     assert!(html.contains("<dt>expected</dt><dd><code>1</code></dd>"));
     assert!(html.contains("<dt>seen</dt><dd><code>2</code></dd>"));
 }
@@ -218,6 +235,10 @@ fn every_scenario_shows_all_its_checks_events_and_digests() {
         assert_eq!(html, again, "a pure function");
         assert_eq!(
             html.matches("class=\"claim\"").count(),
+            outcome.checks.len()
+        );
+        assert_eq!(
+            html.matches("class=\"premise\"").count(),
             outcome.checks.len()
         );
         assert!(html.contains(&outcome.trace_sha256()) && html.contains(&outcome.checks_sha256()));

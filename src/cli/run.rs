@@ -101,14 +101,7 @@ pub(super) fn broken_checks(id: &str, outcome: &Outcome) -> Vec<String> {
     if outcome.checks.is_empty() {
         return vec![format!("{id}: it checks nothing")];
     }
-    let broken = |check: &Check| {
-        format!(
-            "{id}: check failed: {}: expected {}, saw {}",
-            check.claim,
-            check.expected.spaced(),
-            check.seen.spaced()
-        )
-    };
+    let broken = |check: &Check| format!("{id}: check failed: {check}");
     outcome
         .checks
         .iter()
@@ -145,7 +138,10 @@ mod tests {
     }
 
     fn broken() -> Check {
+        let fixture = Fixture::committed();
+        let outcome = scenario::all()[0].run(&fixture).expect("it runs");
         Check {
+            premise: outcome.checks[0].premise.clone(),
             claim: "two and two".to_owned(),
             expected: json::Value::from(4),
             seen: json::Value::from(5),

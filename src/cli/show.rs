@@ -36,14 +36,10 @@ fn evidence(id: &str, title: &str, outcome: &Outcome, json: bool, out: &mut Prin
     out.line(format_args!("  {title}"));
     out.line("\nChecks");
     for check in &outcome.checks {
-        let (claim, seen) = (&check.claim, check.seen.spaced());
-        if check.holds() {
-            out.line(format_args!("  holds  {claim}: {seen}"));
-        } else {
-            let expected = check.expected.spaced();
-            out.line(format_args!(
-                "  FAILS  {claim}: expected {expected}, saw {seen}"
-            ));
+        let verdict = if check.holds() { "holds" } else { "FAILS" };
+        out.line(format_args!("  {verdict}  {check}"));
+        if check.premise.is_met() {
+            out.line(format_args!("         as it happened: {}", check.premise));
         }
     }
     if !outcome.tables.is_empty() {

@@ -6,11 +6,11 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Checks, Fixture, Outcome, RunError, Table};
+use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
 use crate::client::{Backoff, Class, Effect, Failure, GaveUp, Jitter, Policy, retry};
 use crate::json::{Finite, Value};
 use crate::key::{KeyError, OperationKey, published_action_key};
-use crate::sim::trace::What;
+use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
 use crate::tool::refunds::{Recording, RefundRequest, RefundService};
 use crate::tool::{BEFORE_RECORD, ToolError};
@@ -24,9 +24,12 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
     let answer = shop.retried(&|_| None)?;
-    shop.check_answer("the retry gets a second refund", "R2", &answer);
-    shop.check_rows("two refunds of one order, no replay record", 2, 0)?;
+    let broke = shop.answer_lost();
+    shop.check_answer(&broke, "the retry gets a second refund", "R2", &answer);
+    let claim = "two refunds of one order, no replay record";
+    shop.check_rows(&broke, claim, 2, 0)?;
     shop.checks.check(
+        broke,
         "the line that its program prints",
         Value::from(vec![
             "attempt 1: response lost after processing; retrying".into(),
@@ -42,9 +45,12 @@ pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outco
     shop.network.place(1, Verdict::BreakAfterwards);
     let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
-    shop.check_answer("the retry gets the first refund", "R1", &answer);
-    shop.check_rows("one refund, one replay record", 1, 1)?;
+    let broke = shop.answer_lost();
+    shop.check_answer(&broke, "the retry gets the first refund", "R1", &answer);
+    shop.check_rows(&broke, "one refund, one replay record", 1, 1)?;
+    let repeated = shop.called_with(&key, 2);
     shop.checks.check(
+        repeated,
         "the key is the published one",
         "91329aaacb7155b3",
         key.as_str(),
@@ -64,8 +70,9 @@ pub(super) fn refund_key_per_attempt(world: &World, _: &Fixture) -> Result<Outco
         let key = published_action_key(&attempt, TOOL, &order().to_json());
         Some(key.expect("run and tool have names"))
     })?;
-    shop.check_answer("the retry gets a second refund", "R2", &answer);
-    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    let broke = shop.answer_lost();
+    shop.check_answer(&broke, "the retry gets a second refund", "R2", &answer);
+    shop.check_rows(&broke, "two refunds, two replay records", 2, 2)?;
     shop.outcome([])
 }
 
@@ -94,7 +101,11 @@ fn crash_before_the_record(
     world.strike(SERVICE, BEFORE_RECORD, 1, Strike::Kill);
     let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
+    let crashed = shop.happened("the service was killed at its work", 1, |event| {
+        *event.who == *SERVICE && event.what == What::Killed
+    });
     shop.check_answer(
+        &crashed,
         "the retry finds no record and gets a new refund",
         &format!("R{refunds}"),
         &answer,
@@ -104,7 +115,7 @@ fn crash_before_the_record(
     } else {
         "the first refund was committed before the crash: two refunds, one replay record"
     };
-    shop.check_rows(claim, refunds, 1)?;
+    shop.check_rows(&crashed, claim, refunds, 1)?;
     shop.outcome([])
 }
 
@@ -290,8 +301,47 @@ impl<'a> Shop<'a> {
         Value::from(self.printed.borrow().clone())
     }
 
+    /// A premise read from what has happened so far.
+    pub(super) fn happened(
+        &self,
+        what: impl Into<String>,
+        times: usize,
+        is_it: impl Fn(&Event) -> bool,
+    ) -> Premise {
+        Premise::happened(&self.world.trace(), what, times, is_it)
+    }
+
+    /// That the service had done its work when its answer was lost.
+    pub(super) fn answer_lost(&self) -> Premise {
+        self.happened("the service's answer was lost", 1, |event| {
+            let lost = matches!(
+                event.what,
+                What::Message {
+                    fate: Fate::Lost,
+                    ..
+                }
+            );
+            *event.who == *SERVICE && lost
+        })
+    }
+
+    /// That the agent called `times` times.
+    pub(super) fn called(&self, times: usize) -> Premise {
+        self.happened("the agent called for a refund", times, |event| {
+            matches!(event.what, What::Called { .. })
+        })
+    }
+
+    /// That the agent sent `key` `times` times.
+    pub(super) fn called_with(&self, key: &OperationKey, times: usize) -> Premise {
+        self.happened(format!("key {key} was sent"), times, |event| {
+            matches!(&event.what, What::Called { key: Some(sent), .. } if sent == key.as_str())
+        })
+    }
+
     pub(super) fn check_answer(
         &mut self,
+        premise: &Premise,
         claim: &str,
         refund: &str,
         answer: &Result<Value, String>,
@@ -300,7 +350,8 @@ impl<'a> Shop<'a> {
             Ok(answer) => answer.clone(),
             Err(error) => Value::from(error.as_str()),
         };
-        self.checks.check(claim, answer_of(refund), seen);
+        self.checks
+            .check(premise.clone(), claim, answer_of(refund), seen);
     }
 
     fn count(&self, table: &str) -> rusqlite::Result<i64> {
@@ -313,6 +364,7 @@ impl<'a> Shop<'a> {
     /// Counts the rows of both tables against what is claimed.
     pub(super) fn check_rows(
         &mut self,
+        premise: &Premise,
         claim: &str,
         refunds: i64,
         requests: i64,
@@ -324,7 +376,8 @@ impl<'a> Shop<'a> {
             ])
         };
         let seen = rows(self.count("refunds")?, self.count("refund_requests")?);
-        self.checks.check(claim, rows(refunds, requests), seen);
+        self.checks
+            .check(premise.clone(), claim, rows(refunds, requests), seen);
         Ok(())
     }
 
@@ -337,8 +390,11 @@ impl<'a> Shop<'a> {
         let trace = self.world.trace();
         let refunds = self.count("refunds")?;
         let of_the_order = self.count("refunds WHERE order_id = 'A-7' AND amount = 49.0")?;
+        let asked = self.happened("a request reached the service", 1, |event| {
+            matches!(&event.what, What::Message { to, fate: Fate::Arrives } if **to == *SERVICE)
+        });
         let claim = "refunds of the order, in full";
-        self.checks.check(claim, refunds, of_the_order);
+        self.checks.check(asked, claim, refunds, of_the_order);
         let observer = self.world.start("observer").connect(DATABASE)?;
         let values = values.into_iter().chain([
             ("attempts", self.attempts.get().into()),

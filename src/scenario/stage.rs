@@ -9,7 +9,7 @@ use crate::sim::{Host, Point, Process, Script, Strike, World, WorldError};
 use crate::tool::ToolError;
 
 /// The file that every process of a scenario opens.
-const DATABASE: &str = "tickets.db";
+pub(super) const DATABASE: &str = "tickets.db";
 
 /// Where a scenario plays: the simulated world, or, to test that world's truth, real files and
 /// threads.
@@ -54,10 +54,11 @@ pub trait Stage {
         T: Send,
         F: Future<Output = T>;
 
-    /// Adds what a process did to the trace, where there is one.
+    /// Adds what a process did to the trace.
     fn record(host: &Self::Host, what: What);
 
-    /// What happened; empty where nobody could watch.
+    /// What happened, as far as this stage can see it: at least what was recorded, the faults that
+    /// struck and the waits for a lock.
     fn trace(&self) -> Trace;
 }
 

@@ -36,6 +36,8 @@ struct Inner {
     move_takes: Duration,
     disk: Disk,
     rules: RefCell<Vec<Rule>>,
+    /// Whether nothing that is placed to fail does.
+    spared: Cell<bool>,
     schedule: RefCell<Schedule>,
     /// What wakes the task that is being polled.
     moving: RefCell<Rc<Cell<Wakes>>>,
@@ -148,6 +150,7 @@ impl World {
             recorder,
             move_takes,
             rules: RefCell::default(),
+            spared: Cell::default(),
             schedule: RefCell::default(),
             moving: RefCell::default(),
             spawned: RefCell::default(),
@@ -202,6 +205,11 @@ impl World {
         self.0.disk.repair();
     }
 
+    /// How often the disk has failed.
+    pub fn disk_failures(&self) -> u64 {
+        self.0.disk.failures()
+    }
+
     /// How often a process has asked anything of the disk, reads and locks included.
     pub fn disk_accesses(&self) -> u64 {
         self.0.disk.accesses()
@@ -216,6 +224,12 @@ impl World {
     /// [`World::keep_disk_log`] was called.
     pub fn take_disk_log(&self) -> Vec<Access> {
         self.0.disk.take_log()
+    }
+
+    /// Lets nothing fail from now on: no strike that is placed at a point befalls anybody, and every
+    /// network delivers at once. What a scenario still shows then, it does not owe to its faults.
+    pub fn spare(&self) {
+        self.0.spared.set(true);
     }
 
     /// Asks `faults` before every numbered disk operation, and at every access, whether something
@@ -573,6 +587,11 @@ impl Process {
         Rc::clone(&self.0.name)
     }
 
+    /// Whether its world lets nothing fail.
+    pub(super) fn is_spared(&self) -> bool {
+        self.0.world.0.spared.get()
+    }
+
     /// Stops until one of `wakes` comes true.
     async fn pause(&self, wakes: Wakes) {
         let mut passed = false;
@@ -609,6 +628,9 @@ impl Process {
                 }
             }
         };
+        if self.is_spared() {
+            return None;
+        }
         let mut rules = self.0.world.0.rules.borrow_mut();
         let hit = rules.iter().position(|rule| {
             rule.process == self.0.name && rule.point == point && rule.visit == visit

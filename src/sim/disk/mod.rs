@@ -123,6 +123,7 @@ struct State {
     operations: u64,
     strikes: Vec<(u64, DiskStrike)>,
     accesses: u64,
+    failures: u64,
     failings: Vec<PlacedFailing>,
     faults: Faults,
     /// When they are kept: the accesses so far.
@@ -221,6 +222,7 @@ impl Disk {
             operations: 0,
             strikes: Vec::new(),
             accesses: 0,
+            failures: 0,
             failings: Vec::new(),
             faults: Faults::default(),
             log: None,
@@ -301,6 +303,11 @@ impl Disk {
     /// How many accesses the disk has seen.
     pub(super) fn accesses(&self) -> u64 {
         self.0.borrow().accesses
+    }
+
+    /// How many of them failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.0.borrow().failures
     }
 
     /// Keeps, from now on, what each access was.
@@ -422,6 +429,7 @@ impl State {
             (None, None) => None,
         };
         if let Some(failing) = failing {
+            self.failures += 1;
             let file = Rc::clone(file);
             self.record(
                 process,
@@ -548,6 +556,7 @@ impl State {
         self.failings.clear();
         self.operations = 0;
         self.accesses = 0;
+        self.failures = 0;
         // What came before belongs to no run.
         if let Some(history) = &mut self.history {
             history.clear();
