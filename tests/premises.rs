@@ -100,14 +100,26 @@ fn run_in(world: &World, scenario: &Scenario) -> Outcome {
         .unwrap_or_else(|error| panic!("{}: {error}", scenario.id))
 }
 
-/// Every premise is read from the trace: where none is kept no check holds, however right what it
-/// saw.
+/// Scenarios that count runs in worlds of their own, which go on failing whatever becomes of theirs.
+const SWEEPS: [&str; 4] = [
+    "disk_errors_in_call",
+    "disk_errors_in_opening",
+    "disk_errors_in_recovery",
+    "short_reads_in_recovery",
+];
+
+/// Every premise is read from the trace, or from a sweep's own record: where no trace is kept no check
+/// holds but those of a sweep, however right what it saw.
 #[test]
 fn no_check_of_any_scenario_holds_without_a_trace() {
     for scenario in all() {
         let outcome = run_in(&World::timeless(false), scenario);
         assert!(!outcome.checks.is_empty(), "{}", scenario.id);
+        assert!(!outcome.passed(), "{}", scenario.id);
         for check in &outcome.checks {
+            if SWEEPS.contains(&scenario.id) && check.premise.is_met() {
+                continue;
+            }
             assert!(!check.premise.is_met(), "{}: {check}", scenario.id);
             assert!(!check.holds(), "{}: {check}", scenario.id);
         }
@@ -137,6 +149,15 @@ fn a_scenario_whose_fault_does_not_strike_fails() {
         "concurrent_same_key",
         "new_key_same_payload",
         "deleted_replay_record",
+        "overlapping_calls",
+        "key_of_another_operation",
+        "key_of_another_tenant",
+        "opening_while_another_writes",
+        "reused_ticket_id",
+        "disk_errors_in_call",
+        "disk_errors_in_opening",
+        "disk_errors_in_recovery",
+        "short_reads_in_recovery",
         "model_repeats_call",
         "new_run_same_arguments",
         "tool_batch_paused_for_human",
@@ -154,8 +175,12 @@ struct OneByOne(World);
 impl Stage for OneByOne {
     type Host = Process;
 
-    fn enter(&self, process: &str) -> Result<(Connection, Process), RunError> {
-        self.0.enter(process)
+    fn enter<T>(
+        &self,
+        process: &str,
+        open: impl AsyncFnOnce(Connection, Process) -> rusqlite::Result<T>,
+    ) -> Result<T, RunError> {
+        self.0.enter(process, open)
     }
 
     fn fail_at(&self, process: &str, point: Point, visit: u32) {
@@ -176,7 +201,8 @@ impl Stage for OneByOne {
         F: Future<Output = T>,
     {
         let run = |name: &String| {
-            let (connection, process) = self.enter(name)?;
+            let entered = self.enter(name, async |connection, process| Ok((connection, process)));
+            let (connection, process) = entered?;
             Stage::run(self, &process.clone(), work(connection, process))
         };
         names.iter().map(run).collect()

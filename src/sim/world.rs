@@ -197,7 +197,9 @@ impl World {
     /// Lets the disk fail at access `number`, counted from 1 over the world's life; see
     /// [`World::disk_accesses`].
     pub fn fail_disk(&self, number: u64, failing: Failing, lasting: Lasting) {
-        self.0.disk.fail(number, failing, lasting);
+        if !self.0.spared.get() {
+            self.0.disk.fail(number, failing, lasting);
+        }
     }
 
     /// Takes every placed failing of the disk away.
@@ -226,8 +228,8 @@ impl World {
         self.0.disk.take_log()
     }
 
-    /// Lets nothing fail from now on: no strike that is placed at a point befalls anybody, and every
-    /// network delivers at once. What a scenario still shows then, it does not owe to its faults.
+    /// Lets nothing fail from now on: no strike that is placed at a point befalls anybody, no
+    /// failing of the disk that is placed after this, and every network delivers at once. What a scenario still shows then, it does not owe to its faults.
     pub fn spare(&self) {
         self.0.spared.set(true);
     }
