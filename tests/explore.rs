@@ -113,7 +113,8 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
             );
         }
     }
-    // A claim that nobody may take over outlives whoever made it.
+    // A claim that nobody may take over outlives whoever made it, and a payload that another call's
+    // end recorded under the key refuses the caller's own.
     let unanswered = cells
         .iter()
         .filter(|cell| cell.broken.contains(&Invariant::RetryAnswered));
@@ -122,8 +123,10 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
             .map(|cell| (cell.design, cell.fault))
             .collect::<Vec<_>>(),
         [
+            ("shared_connection", "changed_payload"),
             ("claim_for_ever", "killed"),
-            ("claim_for_ever", "power_lost")
+            ("claim_for_ever", "power_lost"),
+            ("claim_for_ever", "disk_error"),
         ]
     );
     // The immediate design with its record committed in a second transaction: wherever a call is

@@ -5,7 +5,7 @@ use crate::sim::disk::{DiskError, Done, Failing, Lasting};
 use crate::sim::trace::What;
 
 use super::lab::{Expected, Lab};
-use super::sweep::{Stretch, Told, sweep};
+use super::sweep::{Stretch, Swept, Told, sweep};
 use super::{Fixture, Outcome, Premise, RunError};
 
 /// The commit takes effect and reports an error: the journal is deleted, and its directory cannot be
@@ -108,6 +108,14 @@ fn swept(world: &World, fixture: &Fixture, stretch: Stretch) -> Result<Outcome, 
         0,
         broken(|told| told == Told::Nothing),
     );
+    let unknown_and_same = |run: &Swept| run.told.is_unknown() && run.same_process;
+    let what = "the disk failed in the commit, and the same process retried";
+    lab.checks.check(
+        Premise::happened(&swept, what, 1, |run| run.struck && unknown_and_same(run)),
+        "what the same process then answers stands after a power cut",
+        0,
+        swept.count(|run| unknown_and_same(run) && run.undone_by_power),
+    );
     let unknown_and_done = swept.count(|run| run.told.is_unknown() && run.done_before_retry);
     let told = |is_it: fn(Told) -> bool| swept.count(|run| is_it(run.told));
     lab.outcome([
@@ -117,6 +125,10 @@ fn swept(world: &World, fixture: &Fixture, stretch: Stretch) -> Result<Outcome, 
         ("not_done", told(Told::is_not_done).into()),
         ("unknown", told(Told::is_unknown).into()),
         ("unknown_and_done", unknown_and_done.into()),
+        (
+            "undone_by_power",
+            swept.count(|run| run.undone_by_power).into(),
+        ),
         ("broken", swept.broken(|_| true).into()),
     ])
 }

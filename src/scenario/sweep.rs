@@ -80,6 +80,10 @@ pub(super) struct Swept {
     pub(super) told: Told,
     /// Whether the ticket was there before the retry.
     pub(super) done_before_retry: bool,
+    /// Whether the process that failed is the one that retried.
+    pub(super) same_process: bool,
+    /// Whether a power cut after the retry's answer took ticket or record away.
+    pub(super) undone_by_power: bool,
     /// What did not hold, in words.
     broken: Option<String>,
 }
@@ -191,6 +195,8 @@ struct Observed {
     retry: Ticket,
     after_retry: (i64, i64),
     integrity: String,
+    /// The rows once the power failed after all this, and what was not synced was lost.
+    after_power_cut: (i64, i64),
 }
 
 const AFTERMATHS: [Aftermath; 3] = [
@@ -256,12 +262,16 @@ impl<'a> Run<'a> {
                 struck: observed.struck,
                 told: observed.told(),
                 done_before_retry: observed.before_retry.0 > 0,
+                same_process: aftermath == Aftermath::SameProcess,
+                undone_by_power: observed.after_power_cut != observed.after_retry,
                 broken: observed.broken(),
             },
             Err(error) => Swept {
                 struck: self.world.disk_failures() > 0,
                 told: Told::Nothing,
                 done_before_retry: false,
+                same_process: aftermath == Aftermath::SameProcess,
+                undone_by_power: false,
                 broken: Some(error.to_string()),
             },
         }
@@ -281,13 +291,18 @@ impl<'a> Run<'a> {
         let integrity = observer
             .connection()
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        let after_retry = rows(&observer)?;
+        drop(observer);
+        self.world.cut_power(Loss::Everything);
+        let observer = self.open(&self.world.start("observer"))?;
         Ok(Observed {
             struck,
             first,
             before_retry,
             retry,
-            after_retry: rows(&observer)?,
+            after_retry,
             integrity,
+            after_power_cut: rows(&observer)?,
         })
     }
 

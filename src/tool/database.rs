@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -16,6 +17,10 @@ pub const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Database {
     connection: Connection,
     turn: Mutex<()>,
+    /// A commit reported an error. It may have taken effect, and yet be undone by a power cut: what is
+    /// read of it may be answered only once a commit that wrote has succeeded, whose sync of the
+    /// directory covers it.
+    unsettled: Cell<bool>,
 }
 
 impl Database {
@@ -24,6 +29,7 @@ impl Database {
         let database = Self {
             connection,
             turn: Mutex::default(),
+            unsettled: Cell::default(),
         };
         // EXTRA, not FULL: with a rollback journal the commit is the deletion of the journal, and only
         // EXTRA makes that deletion durable before COMMIT returns
@@ -49,6 +55,7 @@ impl Database {
         .await?;
         Ok(Writing {
             transaction,
+            unsettled: &self.unsettled,
             _turn: turn,
         })
     }
@@ -82,6 +89,7 @@ impl Database {
 pub(super) struct Writing<'a> {
     // invariant: dropped before the turn, so that the next call does not find it open.
     transaction: Transaction<'a>,
+    unsettled: &'a Cell<bool>,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -97,14 +105,26 @@ impl Writing<'_> {
     /// Commits, and lets the next call have the connection. Not `Transaction::commit`, which gives up
     /// the transaction when a reader delays it; should the wait fail, it is rolled back.
     pub(super) async fn commit(self, host: &impl Host) -> Result<(), ToolError> {
+        if self.unsettled.get() {
+            // Writes the first page, whatever else this transaction does.
+            let version: i64 =
+                self.query_row("PRAGMA user_version", [], |version| version.get(0))?;
+            self.execute_batch(&format!("PRAGMA user_version = {version}"))?;
+        }
         let committed = wait_for_lock(host, deadline(host), || {
             self.transaction.execute_batch("COMMIT")
         });
         match committed.await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.unsettled.set(false);
+                Ok(())
+            }
             // SQLite has written nothing and keeps the transaction open.
             Err(error) if is_busy(&error) => Err(error.into()),
-            Err(error) => Err(ToolError::OutcomeUnknown(error)),
+            Err(error) => {
+                self.unsettled.set(true);
+                Err(ToolError::OutcomeUnknown(error))
+            }
         }
     }
 
