@@ -7,9 +7,10 @@ use tool_retries::sim::trace::{Loss, What};
 use tool_retries::timeline::{self, Rows, Step};
 
 fn run(id: &str) -> (Outcome, Vec<Step>) {
-    let world = World::new();
+    let scenario = find(id).unwrap();
+    let world = (scenario.world)();
     world.keep_history();
-    let outcome = (find(id).unwrap().play)(&world, &Fixture::committed()).unwrap();
+    let outcome = (scenario.play)(&world, &Fixture::committed()).unwrap();
     let steps = timeline::steps(&outcome, &world.take_history());
     (outcome, steps)
 }
