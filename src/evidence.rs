@@ -1,4 +1,5 @@
-//! One outcome as HTML: what was claimed, what was seen, what is left, what happened.
+//! One outcome as HTML: what was claimed, what was seen and what had to happen for that to count, what
+//! is left, what happened.
 //!
 //! The build writes the recorded run with it and the page writes the reader's run, so the two can be
 //! compared line by line. It is a pure function of the outcome. It emits classes only, no ids, no headings
@@ -106,7 +107,15 @@ fn push_checks(out: &mut String, checks: &[Check]) {
             push_text(out, &value.spaced());
             out.push_str("</code></dd></div>");
         }
-        out.push_str("</dl></li>\n");
+        out.push_str("<div class=\"premise\"><dt>");
+        out.push_str(if check.premise.is_met() {
+            "happened"
+        } else {
+            "did not happen"
+        });
+        out.push_str("</dt><dd>");
+        push_text(out, &check.premise.to_string());
+        out.push_str("</dd></div></dl></li>\n");
     }
     out.push_str("</ol>\n");
 }

@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | [`json`] | strict parsing and the one canonical printer | a second printer elsewhere |
 //! | [`digest`] | SHA-256 in hex | anything secret |
+//! | [`text`] | text made safe to show | reading it back |
 //! | [`key`] | operation keys: the caller's intent, or derived from an action | randomness |
 //! | [`sim`] | the world: clock, random numbers, trace, schedule, network, disk | the name of a scenario or tool |
 //! | [`tool`] | the tools under test, and models of documented contracts | faults of their own |
@@ -40,5 +41,6 @@ pub mod report;
 pub mod scenario;
 pub mod sim;
 pub mod storm;
+pub mod text;
 pub mod timeline;
 pub mod tool;

@@ -14,6 +14,7 @@ use crate::scenario::{Outcome, Table};
 use crate::sim::World;
 use crate::sim::disk::Moment;
 use crate::sim::trace::{Event, LockLevel, What, lock_name};
+use crate::text::visible;
 
 /// What a fresh reader finds.
 #[derive(Debug, Clone, PartialEq)]
@@ -256,7 +257,7 @@ fn text(part: usize, step: &Step, event: &Event) -> String {
         2 => match &step.sql {
             Some(sql) => {
                 out.push_str("<p><code>");
-                push_text(&mut out, sql);
+                push_text(&mut out, &visible(sql).to_string());
                 out.push_str("</code></p>");
             }
             None => out.push_str("<p>None yet.</p>"),
@@ -283,7 +284,7 @@ fn list<'a>(out: &mut String, none: &str, items: impl Iterator<Item = (&'a str, 
             push_text(out, name);
             out.push_str("</b> ");
         }
-        push_text(out, &text);
+        push_text(out, &visible(&text).to_string());
         out.push_str("</p>");
     }
     if !any {

@@ -358,7 +358,7 @@ fn the_table_of_spellings_is_true() {
         let same = spans[4].starts_with(" | yes |");
         assert!(same || spans[4].starts_with(" | no |"), "{row}");
         for derive in [action_key, published_action_key] {
-            let keys = [&one, &other].map(|value| derive("run", "tool", value));
+            let keys = [&one, &other].map(|value| derive("run", "tool", value).unwrap());
             assert_eq!(keys[0] == keys[1], same, "{row}");
         }
     }
@@ -503,6 +503,13 @@ fn each_design_stands_with_its_data_above_its_source() {
         ),
         ("deferred", 0, "the intention", "compared", "BEGIN DEFERRED"),
         (
+            "shared_connection",
+            0,
+            "the intention",
+            "compared",
+            "BEGIN IMMEDIATE",
+        ),
+        (
             "claim_for_ever",
             3,
             "the intention",
@@ -522,12 +529,17 @@ fn each_design_stands_with_its_data_above_its_source() {
     assert_eq!(DESIGNS.len(), data.len());
     for (design, (id, panel, key, payload, begin)) in DESIGNS.iter().zip(data) {
         assert_eq!(design.id, id);
+        let turns = match id {
+            "shared_connection" => "overlap",
+            _ => "take turns",
+        };
         let row = [
             &format!("<tr role=\"row\" id=\"design-{id}\"><th scope=\"row\" role=\"rowheader\">"),
             design.title,
             &format!(" <code>{id}</code></th>"),
             &format!("<td role=\"cell\" data-label=\"Key names\">{key}</td>"),
             &format!("<td role=\"cell\" data-label=\"Payload\">{payload}</td>"),
+            &format!("<td role=\"cell\" data-label=\"Calls on a connection\">{turns}</td>"),
             &format!(
                 "<td role=\"cell\" data-label=\"Begins with\"><code>{begin}</code></td></tr>\n"
             ),

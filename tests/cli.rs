@@ -165,6 +165,22 @@ fn a_bad_fixture_is_refused_with_its_place() {
         (b"{}", "operation_key: expected a string"),
         (br#"{"operation_key": 7}"#, "operation_key: expected a string"),
         (br#"{"operation_key": ""}"#, "operation_key: an operation key is empty"),
+        (
+            br#"{"operation_key": " \u2003"}"#,
+            "operation_key: an operation key is blank",
+        ),
+        (
+            br#"{"operation_key": "k\u001b[31m"}"#,
+            "operation_key: an operation key has a control character at position 2: U+001B",
+        ),
+        (
+            b"{\"operation_key\": \"k\xc2\x9b31m\"}",
+            "operation_key: an operation key has a control character at position 2: U+009B",
+        ),
+        (
+            br#"{"operation_key": "k\u202e"}"#,
+            "operation_key: an operation key has a control character at position 2: U+202E",
+        ),
         (br#"{"operation_key": "k"}"#, "payload: expected an object"),
         (br#"{"operation_key": "k", "payload": []}"#, "payload: expected an object"),
         (
@@ -179,7 +195,7 @@ fn a_bad_fixture_is_refused_with_its_place() {
             br#"{"operation_key": "k", "payload": {"project": "p", "title": "t", "priority": "n"}, "x": 1}"#,
             "unknown member \"x\"",
         ),
-        (long_key.as_bytes(), "261 characters"),
+        (long_key.as_bytes(), "250 characters; at most 244 may stand"),
         (
             b"{\"operation_key\": \"a\",\n \"operation_key\": \"b\"}",
             "line 2, column 2: duplicate name \"operation_key\"",
@@ -234,6 +250,37 @@ fn another_fixture_runs() {
         text(&output.stdout).contains(r"\\u00e9"),
         "the payload in canonical form"
     );
+}
+
+/// What hides in a key is shown, in errors and in the trace, and nothing of it steers a terminal.
+#[test]
+fn a_key_is_printed_so_that_it_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = folder.path().join("fixture.json");
+    fs::write(
+        &fixture,
+        r#"{"operation_key": "ключ\u200b\u00a0'", "payload":
+            {"project": "\u001b[31m", "title": "\u009b\u202e", "priority": "low"}}"#,
+    )
+    .unwrap();
+    let path = fixture.to_str().unwrap();
+    for id in ["stable_key_retry", "changed_payload"] {
+        let output = run(&["show", id, "--fixture", path]);
+        let shown = text(&output.stdout);
+        let key = r"ключ\u{200b}\u{a0}'";
+        assert!(shown.contains(&format!("with key {key}: {{")), "{shown}");
+        assert!(shown.contains(&format!("VALUES ('{key}'', '{{")), "{shown}");
+        if id == "changed_payload" {
+            assert!(
+                shown.contains(&format!("conflict: key {key} was used")),
+                "{shown}"
+            );
+        }
+        let hides = |text: char| {
+            text != '\n' && text.is_control() || matches!(text, '\u{a0}' | '\u{200b}' | '\u{202e}')
+        };
+        assert!(!shown.contains(hides), "{shown:?}");
+    }
 }
 
 #[test]
@@ -316,6 +363,7 @@ fn show_prints_checks_rows_and_trace() {
     let output = run(&["show", "stable_key_retry"]);
     for part in [
         "holds  the first call times out: {\"error\": \"timeout: no answer arrived\"}",
+        "as it happened: a ticket was committed and its answer lost",
         "requests(key, payload, response)",
         "BEGIN IMMEDIATE",
         "a fault strikes at after_commit",
@@ -359,7 +407,7 @@ fn explore_says_what_breaks_and_replay_shows_it() {
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" "),
-        "no_key response_lost 1 caller, 2 attempts, 1 fault two tickets for one intention in 423 of 424 schedules replay no_key.response_lost.121.1"
+        "no_key response_lost 1 caller, 2 attempts, 1 fault two tickets for one intention in 845 of 846 schedules replay no_key.response_lost.121.1"
     );
     let output = run(&["replay", "no_key.response_lost.121.1"]);
     assert_eq!(output.status.code(), Some(0));

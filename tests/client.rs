@@ -12,10 +12,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 use tool_retries::client::{
-    Backoff, Breaker, Cause, CircuitOpen, Class, Clock, Elapsed, Failure, GaveUp, Health, Jitter,
-    Permit, Policy, Refused, RetryAfter, Retrying, State, ceiling, http_class, retry, timeout,
+    Backoff, Breaker, Cause, CircuitOpen, Class, Clock, Effect, Elapsed, Failure, GaveUp, Health,
+    Jitter, Permit, Policy, Refused, RetryAfter, Retrying, State, Why, ceiling, http_class,
+    http_effect, retry, timeout,
 };
-use tool_retries::sim::Rng;
+use tool_retries::sim::{NetworkError, Rng};
 
 const JITTERS: [Jitter; 4] = [
     Jitter::None,
@@ -111,6 +112,7 @@ impl Clock for TestClock {
 struct Failed {
     attempt: u32,
     class: Class,
+    effect: Effect,
     retry_after: Option<String>,
 }
 
@@ -119,6 +121,7 @@ impl Failed {
         Self {
             attempt,
             class: Class::Retryable,
+            effect: Effect::MayBeDone,
             retry_after: None,
         }
     }
@@ -133,6 +136,10 @@ impl fmt::Display for Failed {
 impl Failure for Failed {
     fn class(&self) -> Class {
         self.class
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
     }
 
     fn retry_after(&self) -> Option<&str> {
@@ -523,6 +530,8 @@ fn the_answer_wins_a_draw_and_needs_no_time() {
 struct Attempt {
     takes: Option<Duration>,
     result: Result<(), (Class, Option<String>)>,
+    /// What its failure tells.
+    effect: Effect,
 }
 
 impl Attempt {
@@ -530,6 +539,7 @@ impl Attempt {
         Self {
             takes: Some(ms(milliseconds)),
             result: Err((Class::Retryable, None)),
+            effect: Effect::MayBeDone,
         }
     }
 
@@ -537,6 +547,7 @@ impl Attempt {
         Self {
             takes: Some(Duration::ZERO),
             result: Err((Class::Retryable, Some(header.to_owned()))),
+            effect: Effect::NotDone,
         }
     }
 
@@ -544,6 +555,7 @@ impl Attempt {
         Self {
             takes: None,
             result: Ok(()),
+            effect: Effect::MayBeDone,
         }
     }
 
@@ -551,6 +563,7 @@ impl Attempt {
         Self {
             takes: Some(Duration::ZERO),
             result: Ok(()),
+            effect: Effect::MayBeDone,
         }
     }
 }
@@ -597,7 +610,11 @@ fn observe(clock: &TestClock, policy: &Policy, backoff: &mut Backoff, script: &[
     let call = async |attempt: u32| {
         began.borrow_mut().push(clock.now() - clock.start);
         let index = (attempt as usize - 1).min(script.len() - 1);
-        let Attempt { takes, result } = &script[index];
+        let Attempt {
+            takes,
+            result,
+            effect,
+        } = &script[index];
         match takes {
             Some(takes) => clock.sleep(*takes).await,
             None => pending().await,
@@ -607,6 +624,7 @@ fn observe(clock: &TestClock, policy: &Policy, backoff: &mut Backoff, script: &[
             Err((class, retry_after)) => Err(Failed {
                 attempt,
                 class: *class,
+                effect: *effect,
                 retry_after: retry_after.clone(),
             }),
         }
@@ -655,8 +673,13 @@ fn a_final_failure_ends_it_at_once() {
     assert_eq!(seen.began.len(), 2);
     assert_eq!(seen.told.len(), 1);
     let gave_up = seen.gave_up();
-    assert!(matches!(&gave_up, GaveUp::Final(failed) if failed.attempt == 2));
-    assert_eq!(gave_up.to_string(), "failure 2");
+    assert_eq!((gave_up.attempts, gave_up.unknown_since), (2, Some(1)));
+    assert!(matches!(&gave_up.why, Why::Final(failed) if failed.attempt == 2));
+    assert_eq!(
+        gave_up.to_string(),
+        "gave up after attempt 2, no retry will help: failure 2; \
+         an earlier attempt may have taken effect"
+    );
 }
 
 #[test]
@@ -668,14 +691,21 @@ fn attempts_are_capped() {
         let gave_up = seen.gave_up();
         assert_eq!(
             gave_up,
-            GaveUp::AttemptsUsedUp {
+            GaveUp {
                 attempts,
-                last: Cause::Failed(Failed::retryable(attempts))
+                unknown_since: Some(1),
+                why: Why::AttemptsUsedUp {
+                    last: Cause::Failed(Failed::retryable(attempts))
+                }
             }
         );
         assert_eq!(
             gave_up.to_string(),
-            format!("gave up after attempt {attempts}, the last one: failure {attempts}")
+            format!(
+                "gave up after attempt {attempts}, the last one: failure {attempts}; \
+                 {} attempt may have taken effect",
+                if attempts == 1 { "this" } else { "an earlier" }
+            )
         );
     }
 }
@@ -691,15 +721,22 @@ fn it_does_not_begin_a_sleep_that_the_total_time_would_not_survive() {
         let gave_up = seen.gave_up();
         assert_eq!(
             gave_up,
-            GaveUp::TimeUsedUp {
+            GaveUp {
                 attempts,
-                last: Cause::Failed(Failed::retryable(attempts)),
-                cut_short: false,
+                unknown_since: Some(1),
+                why: Why::TimeUsedUp {
+                    last: Cause::Failed(Failed::retryable(attempts)),
+                    cut_short: false,
+                }
             }
         );
         assert_eq!(
             gave_up.to_string(),
-            format!("gave up after attempt {attempts}, out of time: failure {attempts}")
+            format!(
+                "gave up after attempt {attempts}, out of time: failure {attempts}; \
+                 {} attempt may have taken effect",
+                if attempts == 1 { "this" } else { "an earlier" }
+            )
         );
     }
 }
@@ -716,9 +753,10 @@ fn an_attempt_has_its_own_limit() {
     assert_eq!(seen.told, [(1, timed_out.clone(), ms(100))]);
     assert_eq!(
         seen.gave_up(),
-        GaveUp::AttemptsUsedUp {
+        GaveUp {
             attempts: 2,
-            last: timed_out
+            unknown_since: Some(1),
+            why: Why::AttemptsUsedUp { last: timed_out }
         }
     );
 }
@@ -735,15 +773,19 @@ fn an_attempt_has_no_more_than_what_is_left_in_total() {
     let gave_up = seen.gave_up();
     assert_eq!(
         gave_up,
-        GaveUp::TimeUsedUp {
+        GaveUp {
             attempts: 2,
-            last: Cause::TimedOut(Elapsed { limit: secs(2) }),
-            cut_short: true,
+            unknown_since: Some(1),
+            why: Why::TimeUsedUp {
+                last: Cause::TimedOut(Elapsed { limit: secs(2) }),
+                cut_short: true,
+            }
         }
     );
     assert_eq!(
         gave_up.to_string(),
-        "gave up during attempt 2, out of time: no answer within 2000 ms"
+        "gave up during attempt 2, out of time: no answer within 2000 ms; \
+         an earlier attempt may have taken effect"
     );
 }
 
@@ -753,19 +795,25 @@ fn a_cut_attempt_reports_the_failure_before_it() {
     let seen = run(&policy(9, secs(3)), &script);
     assert_eq!(
         seen.gave_up(),
-        GaveUp::TimeUsedUp {
+        GaveUp {
             attempts: 2,
-            last: Cause::Failed(Failed::retryable(1)),
-            cut_short: true,
+            unknown_since: Some(1),
+            why: Why::TimeUsedUp {
+                last: Cause::Failed(Failed::retryable(1)),
+                cut_short: true,
+            }
         }
     );
     let seen = run(&policy(9, secs(3)), &[Attempt::hangs()]);
     assert_eq!(
         seen.gave_up(),
-        GaveUp::TimeUsedUp {
+        GaveUp {
             attempts: 1,
-            last: Cause::TimedOut(Elapsed { limit: secs(3) }),
-            cut_short: true,
+            unknown_since: Some(1),
+            why: Why::TimeUsedUp {
+                last: Cause::TimedOut(Elapsed { limit: secs(3) }),
+                cut_short: true,
+            }
         }
     );
 }
@@ -775,10 +823,13 @@ fn without_any_time_there_is_one_attempt() {
     let seen = run(&policy(9, Duration::ZERO), &[Attempt::fails(0)]);
     assert_eq!(
         seen.gave_up(),
-        GaveUp::TimeUsedUp {
+        GaveUp {
             attempts: 1,
-            last: Cause::Failed(Failed::retryable(1)),
-            cut_short: false,
+            unknown_since: Some(1),
+            why: Why::TimeUsedUp {
+                last: Cause::Failed(Failed::retryable(1)),
+                cut_short: false,
+            }
         }
     );
     let seen = run(&policy(9, Duration::ZERO), &[Attempt::answers()]);
@@ -795,10 +846,11 @@ fn a_clock_that_wakes_late_does_not_begin_another_attempt() {
     let seen = observe(&clock, &policy(9, secs(10)), &mut plain(), &script);
     // Each attempt and each wait takes 5 s more: the second would begin at 11 s.
     assert_eq!(seen.began.len(), 1);
+    let gave_up = seen.gave_up();
+    assert_eq!((gave_up.attempts, gave_up.unknown_since), (1, None));
     assert!(matches!(
-        seen.gave_up(),
-        GaveUp::TimeUsedUp {
-            attempts: 1,
+        gave_up.why,
+        Why::TimeUsedUp {
             last: Cause::Failed(Failed { attempt: 1, .. }),
             cut_short: false
         }
@@ -847,23 +899,23 @@ fn who_is_asked_to_wait_too_long_gives_up_with_the_hint() {
         assert_eq!(seen.ended, secs(0));
         let gave_up = seen.gave_up();
         assert!(
-            matches!(&gave_up, GaveUp::AskedToWaitTooLong { asked, last: Cause::Failed(_) }
+            matches!(&gave_up.why, Why::AskedToWaitTooLong { asked, last: Cause::Failed(_) }
             if *asked == secs(21))
         );
         assert_eq!(
             gave_up.to_string(),
-            "gave up because the service asks to wait 21000 ms: failure 1"
+            "gave up after attempt 1, the service asks to wait 21000 ms: failure 1"
         );
     }
     // The limit itself is allowed once; then 10 s are left, and a wait of as much leaves none.
     let seen = run(&policy, &[Attempt::asks("20"), Attempt::asks("10")]);
     assert_eq!(seen.delays(), [secs(20)]);
     assert!(
-        matches!(seen.gave_up(), GaveUp::AskedToWaitTooLong { asked, .. } if asked == secs(10))
+        matches!(seen.gave_up().why, Why::AskedToWaitTooLong { asked, .. } if asked == secs(10))
     );
     let seen = run(&policy, &[Attempt::asks(&"9".repeat(10_000))]);
     assert!(
-        matches!(seen.gave_up(), GaveUp::AskedToWaitTooLong { asked, .. } if asked == secs(u64::MAX))
+        matches!(seen.gave_up().why, Why::AskedToWaitTooLong { asked, .. } if asked == secs(u64::MAX))
     );
 }
 
@@ -872,14 +924,17 @@ fn when_time_is_up_a_hint_goes_up_unless_it_asks_for_nothing() {
     let mut script = [Attempt::asks("5")];
     script[0].takes = Some(secs(30));
     let seen = run(&policy(3, secs(30)), &script);
-    assert!(matches!(seen.gave_up(), GaveUp::AskedToWaitTooLong { asked, .. } if asked == secs(5)));
+    assert!(
+        matches!(seen.gave_up().why, Why::AskedToWaitTooLong { asked, .. } if asked == secs(5))
+    );
     script[0].result = Err((Class::Retryable, Some("0".to_owned())));
     let seen = run(&policy(3, secs(30)), &script);
     assert_eq!(seen.began.len(), 1);
+    let gave_up = seen.gave_up();
+    assert_eq!(gave_up.attempts, 1);
     assert!(matches!(
-        seen.gave_up(),
-        GaveUp::TimeUsedUp {
-            attempts: 1,
+        gave_up.why,
+        Why::TimeUsedUp {
             cut_short: false,
             ..
         }
@@ -889,10 +944,9 @@ fn when_time_is_up_a_hint_goes_up_unless_it_asks_for_nothing() {
 #[test]
 fn the_last_attempt_reports_that_it_was_the_last_whatever_it_asks() {
     let seen = run(&policy(1, secs(30)), &[Attempt::asks("9999")]);
-    assert!(matches!(
-        seen.gave_up(),
-        GaveUp::AttemptsUsedUp { attempts: 1, .. }
-    ));
+    let gave_up = seen.gave_up();
+    assert_eq!(gave_up.attempts, 1);
+    assert!(matches!(gave_up.why, Why::AttemptsUsedUp { .. }));
 }
 
 #[test]
@@ -921,6 +975,96 @@ fn statuses_are_classed() {
     assert_eq!(retryable, expected);
 }
 
+#[test]
+fn a_status_says_that_nothing_was_done_only_where_that_is_documented() {
+    let not_done: Vec<u16> = (0..=u16::MAX)
+        .filter(|status| http_effect(*status) == Effect::NotDone)
+        .collect();
+    let expected: Vec<u16> = (400..500)
+        .filter(|status| ![408, 409, 424].contains(status))
+        .collect();
+    assert_eq!(not_done, expected);
+}
+
+/// Failures that tell nothing of the effect may have had one.
+#[test]
+fn unless_overridden_a_failure_may_have_taken_effect() {
+    let clock = TestClock::default();
+    let call = async |_| Err::<(), _>(Shows(Health::Unknown));
+    let gave_up = clock
+        .run(retry(
+            &clock,
+            &policy(2, secs(9)),
+            &mut plain(),
+            call,
+            |_| {},
+        ))
+        .unwrap()
+        .unwrap_err();
+    assert_eq!((gave_up.attempts, gave_up.unknown_since), (2, Some(1)));
+    assert_eq!(Elapsed { limit: secs(1) }.effect(), Effect::MayBeDone);
+    assert_eq!(NetworkError::ResponseLost.effect(), Effect::MayBeDone);
+    assert_eq!(NetworkError::ConnectionRefused.effect(), Effect::NotDone);
+}
+
+/// Whatever comes after an attempt whose outcome is unknown, and however it ends: it is told.
+#[test]
+fn an_unknown_outcome_is_not_forgotten() {
+    let refused = || Attempt {
+        effect: Effect::NotDone,
+        ..Attempt::fails(0)
+    };
+    let mut last_word = refused();
+    last_word.result = Err((Class::Final, None));
+    let script = |last: Attempt, unknown: Attempt| [refused(), unknown, last];
+    let earlier = "; an earlier attempt may have taken effect";
+    for (last, end) in [
+        (
+            refused(),
+            "gave up after attempt 3, the last one: failure 3",
+        ),
+        (
+            last_word.clone(),
+            "gave up after attempt 3, no retry will help: failure 3",
+        ),
+        (
+            Attempt::asks("9999"),
+            "gave up after attempt 3, the service asks to wait 9999000 ms: failure 3",
+        ),
+    ] {
+        let attempts = if end.contains("asks") { 4 } else { 3 };
+        let policy = Policy {
+            attempt_timeout: Some(secs(2)),
+            ..policy(attempts, secs(60))
+        };
+        // A broken connection and a silent one are alike.
+        for unknown in [Attempt::fails(0), Attempt::hangs()] {
+            let gave_up = run(&policy, &script(last.clone(), unknown)).gave_up();
+            assert_eq!((gave_up.attempts, gave_up.unknown_since), (3, Some(2)));
+            assert_eq!(gave_up.to_string(), format!("{end}{earlier}"));
+        }
+        let gave_up = run(&policy, &script(last, refused())).gave_up();
+        assert_eq!((gave_up.attempts, gave_up.unknown_since), (3, None));
+        assert_eq!(gave_up.effect(), Effect::NotDone);
+        assert_eq!(gave_up.to_string(), end);
+    }
+    // Out of time after the wait, and in the last attempt itself.
+    let script = [refused(), Attempt::fails(0), refused()];
+    let gave_up = run(&policy(9, ms(700)), &script).gave_up();
+    assert_eq!(
+        gave_up.to_string(),
+        format!("gave up after attempt 3, out of time: failure 3{earlier}")
+    );
+    let gave_up = run(&policy(9, secs(3)), &[refused(), Attempt::hangs()]).gave_up();
+    assert_eq!(
+        gave_up.to_string(),
+        "gave up during attempt 2, out of time: failure 1; this attempt may have taken effect"
+    );
+    // An answer settles it.
+    let script = [Attempt::fails(0), refused(), Attempt::answers()];
+    assert_eq!(run(&policy(3, secs(60)), &script).result, Ok(3));
+}
+
 fn any_attempt() -> impl Strategy<Value = Attempt> {
     let takes = prop_oneof![
         8 => (0u64..3_000).prop_map(|takes| Some(ms(takes))),
@@ -940,7 +1084,12 @@ fn any_attempt() -> impl Strategy<Value = Attempt> {
         1 => header.clone().prop_map(|header| Err((Class::Final, header))),
         10 => header.prop_map(|header| Err((Class::Retryable, header))),
     ];
-    (takes, result).prop_map(|(takes, result)| Attempt { takes, result })
+    let effect = prop::sample::select(vec![Effect::NotDone, Effect::MayBeDone]);
+    (takes, result, effect).prop_map(|(takes, result, effect)| Attempt {
+        takes,
+        result,
+        effect,
+    })
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -990,6 +1139,7 @@ proptest! {
         let mut asked = None;
         let mut cut = false;
         let mut answered = false;
+        let mut unknown_since = None;
         for (index, attempt) in script[..attempts].iter().enumerate() {
             prop_assert_eq!(seen.began[index], now);
             let left = policy.total_time - now;
@@ -998,6 +1148,7 @@ proptest! {
             asked = None;
             if attempt.takes.is_none_or(|takes| takes > limit) {
                 now += limit;
+                unknown_since = unknown_since.or(Some(index as u32 + 1));
                 cut = policy.attempt_timeout.is_none_or(|own| own > left);
                 if !cut || last.is_none() {
                     last = Some(Cause::TimedOut(Elapsed { limit }));
@@ -1016,9 +1167,13 @@ proptest! {
                             .as_deref()
                             .and_then(RetryAfter::parse)
                             .map(|header| header.delay(secs(EXAMPLE_DATE) + now));
+                        if attempt.effect == Effect::MayBeDone {
+                            unknown_since = unknown_since.or(Some(index as u32 + 1));
+                        }
                         last = Some(Cause::Failed(Failed {
                             attempt: index as u32 + 1,
                             class: *class,
+                            effect: attempt.effect,
                             retry_after: retry_after.clone(),
                         }));
                     }
@@ -1049,34 +1204,36 @@ proptest! {
                 prop_assert_eq!(attempt as usize, attempts);
             }
             Err(_) if answered => prop_assert!(false, "the answer is lost"),
-            Err(GaveUp::Final(error)) => {
-                prop_assert_eq!(error.class, Class::Final);
-                prop_assert_eq!(Some(Cause::Failed(error)), last);
-            }
             Err(gave_up) => {
+                prop_assert_eq!(gave_up.attempts as usize, attempts);
+                prop_assert_eq!(gave_up.unknown_since, unknown_since, "nothing is forgotten");
+                let told = gave_up.to_string();
+                prop_assert!(told.contains(&format!(" attempt {attempts}, ")), "{}", told);
+                let unknown = gave_up.effect() == Effect::MayBeDone;
+                prop_assert_eq!(told.ends_with(" attempt may have taken effect"), unknown);
+                let is_final = matches!(gave_up.why, Why::Final(_));
                 if !cut && let Some(Cause::Failed(failed)) = &last {
-                    prop_assert_eq!(failed.class, Class::Retryable);
+                    prop_assert_eq!(failed.class == Class::Final, is_final);
                 }
-                let reported = match gave_up {
-                    GaveUp::AttemptsUsedUp { attempts: said, last } => {
-                        prop_assert_eq!(said as usize, attempts);
-                        prop_assert_eq!(said, policy.max_attempts.get());
+                let reported = match gave_up.why {
+                    Why::Final(error) => Cause::Failed(error),
+                    Why::AttemptsUsedUp { last } => {
+                        prop_assert_eq!(gave_up.attempts, policy.max_attempts.get());
                         last
                     }
-                    GaveUp::AskedToWaitTooLong { asked: said, last } => {
+                    Why::AskedToWaitTooLong { asked: said, last } => {
                         prop_assert_eq!(Some(said), asked);
                         prop_assert!(said > policy.max_retry_after || said >= left);
                         last
                     }
-                    GaveUp::TimeUsedUp { attempts: said, last, cut_short } => {
-                        prop_assert_eq!(said as usize, attempts);
+                    Why::TimeUsedUp { last, cut_short } => {
                         prop_assert_eq!(cut_short, cut);
                         if !left.is_zero() {
                             prop_assert_eq!(asked, None, "a hint goes up");
                             // No jitter waits longer than this.
                             let most = match jitter {
                                 Jitter::Decorrelated => cap,
-                                _ => ceiling(base, cap, said - 1),
+                                _ => ceiling(base, cap, gave_up.attempts - 1),
                             };
                             prop_assert!(most >= left);
                         }
@@ -1105,7 +1262,7 @@ fn the_longest_policy_does_not_overflow() {
         clock.jump(secs(1));
         let seen = observe(&clock, &endless, &mut backoff, &script);
         assert!(
-            matches!(seen.gave_up(), GaveUp::TimeUsedUp { .. }),
+            matches!(seen.gave_up().why, Why::TimeUsedUp { .. }),
             "{jitter:?}"
         );
     }
@@ -1373,14 +1530,25 @@ fn a_retry_around_a_breaker_stops_when_it_opens() {
     let retry_in = Some(secs(57));
     assert_eq!(
         result,
-        Err(GaveUp::Final(Refused::Open(CircuitOpen { retry_in })))
+        Err(GaveUp {
+            attempts: 3,
+            unknown_since: Some(1),
+            why: Why::Final(Refused::Open(CircuitOpen { retry_in }))
+        })
+    );
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "gave up after attempt 3, no retry will help: service unavailable (circuit open); \
+         do not retry now; an earlier attempt may have taken effect"
     );
     assert_eq!(touches.get(), 2);
     assert_eq!(delays, [secs(3), secs(3)]);
     let open: Refused<Failed> = Refused::Open(CircuitOpen { retry_in });
     assert_eq!((open.health(), open.retry_after()), (Health::Unknown, None));
+    assert_eq!(open.effect(), Effect::NotDone);
     let failed = Refused::Failed(Failed::retryable(1));
     assert_eq!(failed.health(), Health::Down);
+    assert_eq!(failed.effect(), Effect::MayBeDone);
 }
 
 /// What the breaker must do, told as a story rather than as a machine: every permit remembers how

@@ -78,27 +78,26 @@ async fn synchronous_full(desk: &Desk) -> Result<Ticket, ToolError> {
 }
 
 /// The tool in `process`; nothing when the process died of it.
-fn open(process: &Process) -> Option<Desk> {
-    let opened = process
-        .connect("tickets.db")
-        .and_then(|connection| TicketDesk::new(connection, process.clone()));
-    match opened {
-        Ok(desk) => Some(desk),
-        Err(error) if process.is_alive() => panic!("{error}"),
-        Err(_) => None,
-    }
+fn open(world: &World, process: &Process) -> Option<Desk> {
+    let opens = async { TicketDesk::open(process.connect("tickets.db")?, process.clone()).await };
+    let opened = world.run(process, opens).unwrap();
+    opened.map(|opened| opened.expect("only the dead fail here"))
 }
 
 fn enter(world: &World) -> (Process, Desk) {
     let process = world.start("agent");
-    let desk = open(&process).expect("no strike is placed here");
+    let desk = open(world, &process).expect("no strike is placed here");
     (process, desk)
 }
 
 fn world_with_tables() -> World {
     let world = World::new();
     let (_, desk) = enter(&world);
-    desk.create_tables().unwrap();
+    world
+        .run(desk.host(), desk.create_tables())
+        .unwrap()
+        .unwrap()
+        .unwrap();
     world
 }
 
@@ -247,7 +246,7 @@ fn recovery_survives_a_second_crash() {
                 world.strike_disk(world.disk_operations() + second, strike);
                 let process = world.start("agent");
                 // Opening reads the schema, and so may already roll back a hot journal.
-                let answer = open(&process)
+                let answer = open(&world, &process)
                     .and_then(|desk| world.run(&process, one_transaction(&desk)).unwrap());
                 if process.is_alive() {
                     break; // Recovery and retry have fewer operations than that.

@@ -227,6 +227,39 @@ fn nothing_is_drawn_of_nothing() {
     assert_eq!(diagram::sequence(&Trace { events }), None);
 }
 
+/// A crowd has no lane each: the first callers stand for all, and the rest are counted.
+#[test]
+fn of_a_crowd_the_first_are_drawn() {
+    let crowd = |callers: usize| {
+        let sent = |caller| {
+            let message = What::Message {
+                to: Rc::from("service"),
+                fate: Fate::Refused,
+            };
+            event(1, &format!("client {caller}"), message)
+        };
+        draw((1..=callers).map(sent).collect())
+    };
+    assert_eq!(lanes(&crowd(24)).len(), 25);
+    for (callers, expected) in [
+        (25, "… 22 callers left out"),
+        (100, "… 97 callers left out"),
+    ] {
+        let svg = crowd(callers);
+        assert_eq!(lanes(&svg), ["client 1", "client 2", "client 3", "service"]);
+        let lines = lines(&svg);
+        assert_eq!(lines.len(), 4);
+        assert!(lines[3].contains(expected), "{lines:?}");
+    }
+    let outcome = find("lockstep_stampede")
+        .unwrap()
+        .run(&Fixture::committed())
+        .unwrap();
+    let lines = lines(&diagram::sequence(&outcome.trace).unwrap());
+    let cut = lines.iter().find(|line| line.starts_with("cut")).unwrap();
+    assert!(cut.contains(" lines and 97 callers left out"), "{cut}");
+}
+
 /// Whatever a run holds stays text.
 #[test]
 fn hostile_texts_stay_text() {

@@ -8,8 +8,9 @@ use tool_retries::diagram;
 use tool_retries::evidence::{self, TraceAt};
 use tool_retries::json::{Value, parse};
 use tool_retries::markup;
-use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Table, all};
+use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Premise, Table, all};
 use tool_retries::sim::trace::{Event, Trace, What};
+use tool_retries::timeline;
 
 const EMPTY: Outcome = Outcome {
     values: Value::Null,
@@ -23,6 +24,18 @@ const HOSTILE: &str = "</code><script>alert(\"1\")</script>&<img src='x' onerror
 
 fn text(value: &str) -> Value {
     Value::String(value.to_owned())
+}
+
+/// A premise that is met or not.
+fn premise(what: &str, met: bool) -> Premise {
+    let trace = Trace {
+        events: vec![Event {
+            at: Duration::ZERO,
+            who: Rc::from("a"),
+            what: What::Waits,
+        }],
+    };
+    Premise::happened(&trace, what, 1, |_| met)
 }
 
 /// Removes the tags that the room itself writes; what then still looks like a tag leaked from data.
@@ -84,6 +97,7 @@ fn without_own_tags(html: &str) -> String {
 #[test]
 fn no_tag_leaks_from_any_field() {
     let checks = [Check {
+        premise: premise(HOSTILE, true),
         claim: HOSTILE.to_owned(),
         expected: text(HOSTILE),
         seen: Value::Array(vec![text(HOSTILE)]),
@@ -126,7 +140,7 @@ fn no_tag_leaks_from_any_field() {
         let shown = without_own_tags(&html);
         assert!(!shown.contains(['<', '>']), "{shown}");
         assert!(!html.contains("<script") && !html.contains("<img"));
-        // claim, expected, seen; name, caption of the empty one, heading, two labels, two cells; 11 of the plot with
+        // claim, expected, seen, premise; name, caption of the empty one, heading, two labels, two cells; 11 of the plot with
         // two bars and 47 of the one with twenty; the diagram's; two in each event or one in the address; the
         // token
         let lines = diagram::sequence(&outcome.trace)
@@ -135,7 +149,7 @@ fn no_tag_leaks_from_any_field() {
             .count();
         assert_eq!(
             html.matches("&lt;script&gt;").count(),
-            10 + 11 + 47 + lines + traced + 1,
+            11 + 11 + 47 + lines + traced + 1,
             "{html}"
         );
     }
@@ -143,18 +157,22 @@ fn no_tag_leaks_from_any_field() {
 
 #[test]
 fn a_failing_check_says_so_in_words() {
-    let check = |expected: i64, seen: i64| Check {
+    let check = |expected: i64, seen: i64, met: bool| Check {
+        premise: premise("the answer was lost", met),
         claim: "one ticket".to_owned(),
         expected: Value::Integer(expected.into()),
         seen: Value::Integer(seen.into()),
     };
     let outcome = Outcome {
-        checks: vec![check(1, 1), check(1, 2)],
+        checks: vec![check(1, 1, true), check(1, 2, true), check(1, 1, false)],
         ..EMPTY
     };
     let html = evidence::html(&outcome, "token", TraceAt::Here);
     assert_eq!(html.matches("✓ holds").count(), 1);
-    assert_eq!(html.matches("✗ fails").count(), 1);
+    assert_eq!(html.matches("✗ fails").count(), 2);
+    let premise = |said: &str| format!("<dt>{said}</dt><dd>the answer was lost</dd>");
+    assert_eq!(html.matches(&premise("happened")).count(), 2);
+    assert_eq!(html.matches(&premise("did not happen")).count(), 1);
     assert!(html.contains("<dt>expected</dt><dd><code>1</code></dd>"));
     assert!(html.contains("<dt>seen</dt><dd><code>2</code></dd>"));
 }
@@ -219,6 +237,10 @@ fn every_scenario_shows_all_its_checks_events_and_digests() {
             html.matches("class=\"claim\"").count(),
             outcome.checks.len()
         );
+        assert_eq!(
+            html.matches("class=\"premise\"").count(),
+            outcome.checks.len()
+        );
         assert!(html.contains(&outcome.trace_sha256()) && html.contains(&outcome.checks_sha256()));
         for event in &outcome.trace.events {
             let line = markup::escaped(&event.to_string());
@@ -281,4 +303,55 @@ fn a_plot_keeps_to_its_frame() {
             assert!(number("y") + number("height") <= 208, "{rect}");
         }
     }
+}
+
+/// Whatever a caller puts into a key, a payload or an answer: in what people read of it, on the
+/// terminal and in the page, nothing acts on the text around it. The record keeps it as it is.
+#[test]
+fn nothing_that_a_caller_supplies_steers_what_shows_it() {
+    let hostile = || "k\u{1b}]0;title\u{7}\u{9b}2J\u{202e}\u{2066}\u{2028}\r\n\0end".to_owned();
+    let what = [
+        What::Called {
+            tool: "pay",
+            key: Some(hostile()),
+            payload: hostile(),
+        },
+        What::Called {
+            tool: "pay",
+            key: None,
+            payload: hostile(),
+        },
+        What::Sql(format!("INSERT INTO t VALUES ('{}')", hostile())),
+        What::Printed(hostile()),
+        What::Answered { answer: hostile() },
+        What::Failed { error: hostile() },
+    ];
+    let events: Vec<Event> = what
+        .map(|what| Event {
+            at: Duration::ZERO,
+            who: Rc::from("agent"),
+            what,
+        })
+        .into();
+    let outcome = Outcome {
+        trace: Trace { events },
+        ..EMPTY
+    };
+    let acts = |text: char| {
+        text != '\n' && text.is_control()
+            || matches!(text, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let trace = outcome.trace.to_string();
+    assert_eq!(trace.lines().count(), outcome.trace.events.len());
+    assert_eq!(trace.matches("\\u{1b}]0;title").count(), 7);
+    assert!(!trace.contains(acts), "{trace:?}");
+    let html = evidence::html(&outcome, "token", TraceAt::Here);
+    assert!(html.contains("\\u{1b}]0;title"), "{html:?}");
+    assert!(!html.contains(acts), "{html:?}");
+    for text in timeline::pages(&outcome, &[]).texts {
+        assert!(!text.contains(acts), "{text:?}");
+    }
+    let line = outcome.trace.events[0].to_json().compact();
+    let read = parse(&line).expect("a line of the record");
+    assert_eq!(read.get("key"), Some(&Value::String(hostile())));
 }

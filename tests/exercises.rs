@@ -57,7 +57,7 @@ fn a_repeated_call_has_one_key_and_is_noticed() {
     ] {
         let arguments = parse(arguments).expect("valid JSON");
         let key = action_key("run-42", "issue_refund", &arguments);
-        if !used.insert(key) {
+        if !used.insert(key.expect("run and tool have names")) {
             flagged += 1;
         }
     }

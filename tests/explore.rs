@@ -14,7 +14,6 @@ use tool_retries::key::OperationKey;
 use tool_retries::sim::World;
 use tool_retries::sim::trace::{Trace, What};
 use tool_retries::timeline::{self, Rows};
-use tool_retries::tool::tickets::TicketDesk;
 
 fn case(design: &str, fault: &str) -> Case {
     Case::find(design, fault).unwrap()
@@ -74,7 +73,8 @@ fn pruning_changes_nothing_but_the_number_of_runs() {
         runs += pruned.progress().runs;
         runs_unpruned += unpruned.progress().runs;
     }
-    assert!(runs * 2 < runs_unpruned, "{runs} of {runs_unpruned}");
+    // Runs in which the disk fails differ in where it does, and seldom meet.
+    assert!(runs * 3 < runs_unpruned * 2, "{runs} of {runs_unpruned}");
 }
 
 #[test]
@@ -113,7 +113,8 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
             );
         }
     }
-    // A claim that nobody may take over outlives whoever made it.
+    // A claim that nobody may take over outlives whoever made it, and a payload that another call's
+    // end recorded under the key refuses the caller's own.
     let unanswered = cells
         .iter()
         .filter(|cell| cell.broken.contains(&Invariant::RetryAnswered));
@@ -122,8 +123,10 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
             .map(|cell| (cell.design, cell.fault))
             .collect::<Vec<_>>(),
         [
+            ("shared_connection", "changed_payload"),
             ("claim_for_ever", "killed"),
-            ("claim_for_ever", "power_lost")
+            ("claim_for_ever", "power_lost"),
+            ("claim_for_ever", "disk_error"),
         ]
     );
     // The immediate design with its record committed in a second transaction: wherever a call is
@@ -287,8 +290,7 @@ fn statements(trace: &Trace, who: &str) -> Vec<String> {
 fn the_immediate_design_is_the_labs_tool() {
     let world = World::new();
     let process = world.start("agent");
-    let desk = TicketDesk::new(process.connect("tickets.db").unwrap(), process.clone()).unwrap();
-    desk.create_tables().unwrap();
+    let desk = common::open_desk(&world, &process);
     let setting_up = statements(&world.trace(), "agent").len();
     let key = OperationKey::new("k").unwrap();
     let payload = tool_retries::json::parse("{}").unwrap();

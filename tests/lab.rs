@@ -118,3 +118,32 @@ fn passing_takes_checks_and_all_of_them() {
     outcome.checks.clear();
     assert_eq!(passed(&outcome), Some(false));
 }
+
+/// A key is escaped for readers only: callers send it, and the database keeps it, as it is.
+#[test]
+fn a_key_is_sent_and_recorded_as_it_is() {
+    let key = "ключ\u{200b}\u{a0}'";
+    let fixture = Fixture::parse(
+        format!(
+            r#"{{"operation_key": "{key}",
+                "payload": {{"project": "p", "title": "t", "priority": "low"}}}}"#
+        )
+        .as_bytes(),
+    )
+    .unwrap();
+    let second = format!("{key}-new-intent");
+    let outcome = find("new_key_same_payload").unwrap().run(&fixture).unwrap();
+    let sent: Vec<&str> = outcome
+        .trace
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Called { key, .. } => key.as_deref(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sent, [key, &second]);
+    let records = outcome.tables.iter().find(|table| table.name == "requests");
+    let recorded = records.unwrap().rows.iter().map(|row| row[0].as_str());
+    assert!(recorded.eq([Some(key), Some(&*second)]));
+}

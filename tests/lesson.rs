@@ -45,6 +45,10 @@ const STATED: &[(&str, &str)] = &[
     ),
     ("retry_after_unreadable", r#"{"slept_ms": 100}"#),
     ("attempts_capped", r#"{"attempts": 3}"#),
+    (
+        "unknown_outcome_is_told",
+        r#"{"attempts": 4, "refunds": 1, "refund_id": "R1", "error": "gave up after attempt 3, the last one: connection refused; an earlier attempt may have taken effect"}"#,
+    ),
     ("three_layers_multiply", r#"{"calls": 27}"#),
     ("one_layer_retries", r#"{"calls": 3}"#),
     ("call_without_timeout_hangs", r#"{"returned": false}"#),

@@ -7,9 +7,10 @@ use tool_retries::sim::trace::{Loss, What};
 use tool_retries::timeline::{self, Rows, Step};
 
 fn run(id: &str) -> (Outcome, Vec<Step>) {
-    let world = World::new();
+    let scenario = find(id).unwrap();
+    let world = (scenario.world)();
     world.keep_history();
-    let outcome = (find(id).unwrap().play)(&world, &Fixture::committed()).unwrap();
+    let outcome = (scenario.play)(&world, &Fixture::committed()).unwrap();
     let steps = timeline::steps(&outcome, &world.take_history());
     (outcome, steps)
 }
@@ -171,7 +172,7 @@ fn pages_are_the_steps() {
     };
     assert_eq!(
         part("event"),
-        "13 ms observer lock on tickets.db: SHARED to UNLOCKED"
+        "15 ms observer lock on tickets.db: SHARED to UNLOCKED"
     );
     assert!(part("rows").contains("approved-ticket-001"));
     assert_eq!(part("durable"), "<p>The same rows.</p>");

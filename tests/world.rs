@@ -1,17 +1,23 @@
 //! The world: schedules and their tokens, waiting, striking, dying.
 #![cfg(not(target_family = "wasm"))]
 
-use std::future::Future;
+mod common;
+
+use std::future::{Future, pending};
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
+use tool_retries::client::{Backoff, Clock, Elapsed, Jitter, Policy, retry, timeout};
 use tool_retries::json::Value;
 use tool_retries::key::OperationKey;
 use tool_retries::sim::disk::Loss;
 use tool_retries::sim::trace::What;
-use tool_retries::sim::{Chooser, Process, Script, Seeded, Strike, World, WorldError};
+use tool_retries::sim::{
+    Chooser, Network, Process, Rng, Script, Seeded, Strike, Verdict, World, WorldError,
+};
 use tool_retries::tool::tickets::{Ticket, TicketDesk};
 use tool_retries::tool::{
     AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, LOCK_WAIT_LIMIT, ToolError,
@@ -29,10 +35,7 @@ fn key() -> OperationKey {
 }
 
 fn desk(world: &World, name: &str) -> Desk {
-    let process = world.start(name);
-    let desk = TicketDesk::new(process.connect("tickets.db").unwrap(), process).unwrap();
-    desk.create_tables().unwrap();
-    desk
+    common::open_desk(world, &world.start(name))
 }
 
 fn rows(desk: &Desk) -> (i64, i64) {
@@ -299,4 +302,95 @@ fn a_run_without_end_is_an_error() {
         ()
     });
     assert_eq!(run, Err(WorldError::TooManyMoves));
+}
+
+// The end of time: what would come after the longest duration comes at it.
+
+const ONE_SECOND: Duration = Duration::from_secs(1);
+
+/// Worlds at their end, a second before it, and where any longest wait would pass it.
+fn late_worlds() -> [World; 3] {
+    [Duration::MAX, Duration::MAX - ONE_SECOND, ONE_SECOND].map(|time| {
+        let world = World::new();
+        world.pass(time);
+        world
+    })
+}
+
+#[test]
+fn a_tool_serves_and_stops_waiting_at_the_end_of_time() {
+    for world in late_worlds() {
+        let [desk, busy] = ["desk", "busy"].map(|name| desk(&world, name));
+        let (payload, key) = (payload(), key());
+        let call = desk.create_ticket(&payload, Some(&key));
+        let ticket = world.run(desk.host(), call).unwrap().unwrap();
+        assert_eq!(ticket.unwrap(), Ticket { id: 1 });
+        busy.connection().execute_batch("BEGIN IMMEDIATE").unwrap();
+        let call = desk.create_ticket(&payload, None);
+        let refused = world.run(desk.host(), call).unwrap().unwrap();
+        assert!(
+            matches!(&refused, Err(ToolError::Database(error))
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)),
+            "{refused:?}"
+        );
+        let last = world.trace().events.pop().expect("events");
+        assert!(!last.to_string().is_empty() && !last.to_json().compact().is_empty());
+    }
+}
+
+#[test]
+fn a_clock_knows_its_date_and_sleeps_at_the_end_of_time() {
+    for world in late_worlds() {
+        let process = world.start("client");
+        let date = process.since_epoch();
+        assert!(date >= Clock::now(&process));
+        world
+            .run(&process, Clock::sleep(&process, Duration::MAX))
+            .unwrap()
+            .expect("it wakes");
+        assert_eq!(Clock::now(&process), Duration::MAX);
+        assert_eq!(process.since_epoch(), Duration::MAX);
+        let silence = timeout(&process, Duration::MAX, pending::<()>());
+        let limit = Duration::MAX;
+        assert_eq!(
+            world.run(&process, silence),
+            Ok(Some(Err(Elapsed { limit })))
+        );
+    }
+}
+
+#[test]
+fn a_message_can_be_under_way_until_the_end_of_time() {
+    for verdict in [
+        Verdict::Delay(Duration::MAX),
+        Verdict::DelayRequest(Duration::MAX),
+    ] {
+        for world in late_worlds() {
+            let (caller, service) = (world.start("caller"), world.start("service"));
+            let network = Network::new(verdict);
+            let call = network.call(&caller, &service, async { 7 });
+            let answer = world.run(&caller, call).unwrap();
+            assert_eq!(answer, Some(Ok(7)), "{verdict:?}");
+            assert_eq!(world.now(), Duration::MAX);
+        }
+    }
+}
+
+#[test]
+fn retries_end_at_the_end_of_time() {
+    let policy = Policy {
+        max_attempts: NonZeroU32::new(3).unwrap(),
+        total_time: Duration::MAX,
+        attempt_timeout: Some(Duration::MAX),
+        max_retry_after: Duration::MAX,
+    };
+    for world in late_worlds() {
+        let (caller, service) = (world.start("caller"), world.start("service"));
+        let network = Network::new(Verdict::Refuse);
+        let mut backoff = Backoff::new(ONE_SECOND, Duration::MAX, Jitter::None, Rng::new(1));
+        let call = async |_| network.call(&caller, &service, async {}).await;
+        let done = world.run(&caller, retry(&caller, &policy, &mut backoff, call, |_| {}));
+        let gave_up = done.unwrap().expect("an end").unwrap_err();
+        assert!(gave_up.attempts <= 3);
+    }
 }

@@ -75,7 +75,13 @@ fn code(text: &str) -> String {
     format!("<pre><code>{}</code></pre>\n", lines.collect::<String>())
 }
 
-const COLUMNS: [&str; 4] = ["Design", "Key names", "Payload", "Begins with"];
+const COLUMNS: [&str; 5] = [
+    "Design",
+    "Key names",
+    "Payload",
+    "Calls on a connection",
+    "Begins with",
+];
 
 fn row(design: &Design, source: &Source) -> Result<String, String> {
     let key = match design.key {
@@ -89,15 +95,21 @@ fn row(design: &Design, source: &Source) -> Result<String, String> {
     } else {
         "not compared"
     };
+    let turns = if design.takes_turns {
+        "take turns"
+    } else {
+        "overlap"
+    };
     let begin = match design.shape {
         Shape::OneTransaction(begin) => begin,
         _ => source.begin()?,
     };
-    let [_, key_column, payload_column, begin_column] = COLUMNS;
+    let [_, key_column, payload_column, turns_column, begin_column] = COLUMNS;
     Ok(format!(
         "<tr role=\"row\" id=\"{}\"><th scope=\"row\" role=\"rowheader\">{} <code>{}</code></th>\
          <td role=\"cell\" data-label=\"{key_column}\">{key}</td>\
          <td role=\"cell\" data-label=\"{payload_column}\">{payload}</td>\
+         <td role=\"cell\" data-label=\"{turns_column}\">{turns}</td>\
          <td role=\"cell\" data-label=\"{begin_column}\"><code>{begin}</code></td></tr>\n",
         id(design),
         escaped(design.title),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Class, Clock, Failure, Health};
+use super::{Class, Clock, Effect, Failure, Health};
 
 /// A circuit breaker: what callers of one dependency share, so that none of them keeps calling a
 /// service that is down.
@@ -226,7 +226,7 @@ impl<E: fmt::Display> fmt::Display for Refused<E> {
 impl<E: Error> Error for Refused<E> {}
 
 /// An open breaker is final, so that a [`retry`](super::retry()) around it stops, and shows nothing
-/// of the service. A failure of the call stays what it was.
+/// of the service; this attempt did nothing. A failure of the call stays what it was.
 impl<E: Failure> Failure for Refused<E> {
     fn class(&self) -> Class {
         match self {
@@ -246,6 +246,13 @@ impl<E: Failure> Failure for Refused<E> {
         match self {
             Self::Open(_) => Health::Unknown,
             Self::Failed(error) => error.health(),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Open(_) => Effect::NotDone,
+            Self::Failed(error) => error.effect(),
         }
     }
 }

@@ -8,12 +8,15 @@
 //! [`timeout`] around the call. The timeout stands inside the breaker because a call that is
 //! dropped, as an attempt's own time limit in [`Policy`] drops it, tells the breaker nothing.
 //!
+//! None of them finds out what became of a call. Once an attempt may have taken effect, [`GaveUp`]
+//! says so whatever later attempts met; the same call with the same key settles it.
+//!
 //! ```
 //! use std::num::NonZeroU32;
 //! use std::time::Duration;
 //! use tool_retries::client::{
-//!     Backoff, Breaker, Class, Clock, Elapsed, Failure, GaveUp, Jitter, Policy, Refused, http_class,
-//!     retry, timeout,
+//!     Backoff, Breaker, Class, Clock, Effect, Elapsed, Failure, GaveUp, Jitter, Policy, Refused,
+//!     http_class, http_effect, retry, timeout,
 //! };
 //! use tool_retries::sim::Rng;
 //!
@@ -28,6 +31,13 @@
 //!         match self {
 //!             Self::Status { code, .. } => http_class(*code),
 //!             Self::Elapsed(elapsed) => elapsed.class(),
+//!         }
+//!     }
+//!
+//!     fn effect(&self) -> Effect {
+//!         match self {
+//!             Self::Status { code, .. } => http_effect(*code),
+//!             Self::Elapsed(elapsed) => elapsed.effect(),
 //!         }
 //!     }
 //!
@@ -72,6 +82,9 @@ mod timeout;
 pub use backoff::{Backoff, Jitter, ceiling};
 pub use breaker::{Breaker, CircuitOpen, Permit, Refused, State};
 pub use clock::Clock;
-pub use retry::{Cause, Class, Failure, GaveUp, Health, Policy, Retrying, http_class, retry};
+pub use retry::{
+    Cause, Class, Effect, Failure, GaveUp, Health, Policy, Retrying, Why, http_class, http_effect,
+    retry,
+};
 pub use retry_after::RetryAfter;
 pub use timeout::{Elapsed, timeout};

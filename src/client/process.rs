@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Class, Clock, Failure};
+use super::{Class, Clock, Effect, Failure};
 use crate::sim::{Host, NetworkError, Process};
 
 /// When the world of a [`Process`] begins: 1 January 2026, 00:00:00 UTC, since the Unix epoch.
@@ -12,7 +12,7 @@ impl Clock for Process {
     }
 
     fn since_epoch(&self) -> Duration {
-        WORLD_BEGINS + Host::now(self)
+        WORLD_BEGINS.saturating_add(Host::now(self))
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -25,5 +25,13 @@ impl Failure for NetworkError {
     /// A broken or refused connection may be better the next time.
     fn class(&self) -> Class {
         Class::Retryable
+    }
+
+    /// Who was refused was not heard; a connection that breaks later tells nothing.
+    fn effect(&self) -> Effect {
+        match self {
+            Self::ConnectionRefused => Effect::NotDone,
+            Self::ResponseLost => Effect::MayBeDone,
+        }
     }
 }

@@ -26,10 +26,27 @@ pub enum Health {
     Unknown,
 }
 
+/// What a failure tells of the effect of the attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// This attempt did nothing, for certain: it was refused before anything was done, or what it
+    /// did was undone.
+    NotDone,
+    /// The attempt may have done its work, as when its answer is missing.
+    MayBeDone,
+}
+
 /// What a client must know of an error to act on it.
 pub trait Failure {
     /// Whether the call may be repeated.
     fn class(&self) -> Class;
+
+    /// What the failure tells of this one attempt's effect. Unless overridden, the call may have
+    /// taken effect: say [`Effect::NotDone`] only of what is documented to have done nothing. Of
+    /// other attempts a failure tells nothing.
+    fn effect(&self) -> Effect {
+        Effect::MayBeDone
+    }
 
     /// The value of the `Retry-After` header that came with the failure, as it stood there.
     fn retry_after(&self) -> Option<&str> {
@@ -52,6 +69,10 @@ impl Failure for Elapsed {
     fn class(&self) -> Class {
         Class::Retryable
     }
+
+    fn effect(&self) -> Effect {
+        Effect::MayBeDone
+    }
 }
 
 /// Whether a call may be repeated that failed with this HTTP status.
@@ -69,6 +90,25 @@ pub fn http_class(status: u16) -> Class {
         501 | 505 => Class::Final,
         429 | 500..=599 => Class::Retryable,
         _ => Class::Final,
+    }
+}
+
+/// What a failure with this HTTP status tells of the call's effect.
+///
+/// - 400 to 499 say that the request was at fault and was refused ([RFC 9110, section
+///   15.5](https://www.rfc-editor.org/rfc/rfc9110#section-15.5)), with three exceptions.
+/// - 408 is also sent for a request that was read and whose work took too long; 409 can mean that
+///   the first request with this key still runs; with 424 ([RFC 4918, section
+///   11.4](https://www.rfc-editor.org/rfc/rfc4918#section-11.4)) a part of the work was begun.
+/// - Any other status, every 5xx among them, may come after the work was done.
+///
+/// A caller whose service documents more, such as a 503 that is sent before any work, says so in its
+/// own [`Failure::effect`].
+pub fn http_effect(status: u16) -> Effect {
+    match status {
+        408 | 409 | 424 => Effect::MayBeDone,
+        400..=499 => Effect::NotDone,
+        _ => Effect::MayBeDone,
     }
 }
 
@@ -103,6 +143,16 @@ impl<E: fmt::Display> fmt::Display for Cause<E> {
     }
 }
 
+impl<E: Failure> Cause<E> {
+    /// What it tells of the attempt's effect.
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Failed(error) => error.effect(),
+            Self::TimedOut(elapsed) => elapsed.effect(),
+        }
+    }
+}
+
 /// A retry that is about to be waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retrying<'a, E> {
@@ -114,23 +164,32 @@ pub struct Retrying<'a, E> {
     pub delay: Duration,
 }
 
+/// What came of attempts of which none succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GaveUp<E> {
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The first attempt that may have taken effect, counted from 1. From there on it is unknown
+    /// whether the work is done, whatever the attempts after it met; the same call with the same
+    /// key settles it. `None` if every attempt failed without an effect.
+    pub unknown_since: Option<u32>,
+    /// Why there will be no further attempt.
+    pub why: Why<E>,
+}
+
 /// Why there will be no further attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum GaveUp<E> {
+pub enum Why<E> {
     /// A failure of [`Class::Final`].
     Final(E),
     /// The last attempt that [`Policy::max_attempts`] allows failed too.
     AttemptsUsedUp {
-        /// How many attempts were made.
-        attempts: u32,
         /// Why the last one failed.
         last: Cause<E>,
     },
     /// [`Policy::total_time`] is over, or would be over before another attempt could begin.
     TimeUsedUp {
-        /// How many attempts were made.
-        attempts: u32,
         /// Why the last one failed. When `cut_short`, why the one before it failed; if there was
         /// none, [`Cause::TimedOut`].
         last: Cause<E>,
@@ -147,28 +206,51 @@ pub enum GaveUp<E> {
     },
 }
 
+impl<E> GaveUp<E> {
+    /// What all attempts together tell of the effect, for a caller that has to report one failure.
+    pub fn effect(&self) -> Effect {
+        match self.unknown_since {
+            None => Effect::NotDone,
+            Some(_) => Effect::MayBeDone,
+        }
+    }
+}
+
+/// One line for whoever has to act on it, a model for one: how often it was tried, why that was
+/// the end, the last real failure, and whether the work may have been done.
 impl<E: fmt::Display> fmt::Display for GaveUp<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Final(error) => error.fmt(f),
-            Self::AttemptsUsedUp { attempts, last } => {
+        let attempts = self.attempts;
+        match &self.why {
+            Why::Final(error) => {
+                write!(
+                    f,
+                    "gave up after attempt {attempts}, no retry will help: {error}"
+                )
+            }
+            Why::AttemptsUsedUp { last } => {
                 write!(f, "gave up after attempt {attempts}, the last one: {last}")
             }
-            Self::TimeUsedUp {
-                attempts,
+            Why::TimeUsedUp {
                 last,
                 cut_short: false,
             } => write!(f, "gave up after attempt {attempts}, out of time: {last}"),
-            Self::TimeUsedUp {
-                attempts,
+            Why::TimeUsedUp {
                 last,
                 cut_short: true,
             } => write!(f, "gave up during attempt {attempts}, out of time: {last}"),
-            Self::AskedToWaitTooLong { asked, last } => write!(
+            Why::AskedToWaitTooLong { asked, last } => write!(
                 f,
-                "gave up because the service asks to wait {} ms: {last}",
+                "gave up after attempt {attempts}, the service asks to wait {} ms: {last}",
                 millis(*asked)
             ),
+        }?;
+        match self.unknown_since {
+            None => Ok(()),
+            Some(first) if first < attempts => {
+                f.write_str("; an earlier attempt may have taken effect")
+            }
+            Some(_) => f.write_str("; this attempt may have taken effect"),
         }
     }
 }
@@ -189,9 +271,13 @@ impl<E: Error> Error for GaveUp<E> {}
 ///
 /// Layers multiply: where each of three makes three attempts, the service sees 27. Retry in one.
 ///
+/// An answer settles what earlier attempts left unknown only if all of them carried one key; without
+/// a key the work may have been done more than once.
+///
 /// # Errors
 ///
-/// [`GaveUp`], with the last failure that really happened.
+/// [`GaveUp`], with the last failure that really happened, and with what may have been done: an
+/// attempt that was refused makes nothing known of the one before it whose answer was lost.
 pub async fn retry<C, T, E>(
     clock: &C,
     policy: &Policy,
@@ -211,45 +297,57 @@ where
     backoff.restart();
     let mut attempt = 1;
     let mut before = None;
+    let mut unknown_since = None;
     // Ends at `max_attempts` at the latest.
     loop {
         let left = time_left();
         let own = policy.attempt_timeout.filter(|own| *own <= left);
-        let cause = match timeout(clock, own.unwrap_or(left), call(attempt)).await {
+        let ended = timeout(clock, own.unwrap_or(left), call(attempt)).await;
+        let cause = match ended {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) if error.class() == Class::Final => return Err(GaveUp::Final(error)),
             Ok(Err(error)) => Cause::Failed(error),
-            Err(elapsed) if own.is_some() => Cause::TimedOut(elapsed),
+            Err(elapsed) => Cause::TimedOut(elapsed),
+        };
+        if unknown_since.is_none() && cause.effect() == Effect::MayBeDone {
+            unknown_since = Some(attempt);
+        }
+        let gave_up = |why| {
+            Err(GaveUp {
+                attempts: attempt,
+                unknown_since,
+                why,
+            })
+        };
+        let cause = match cause {
+            Cause::Failed(error) if error.class() == Class::Final => {
+                return gave_up(Why::Final(error));
+            }
             // Not the call's own failure: what is reported is the last one that was.
-            Err(elapsed) => {
-                return Err(GaveUp::TimeUsedUp {
-                    attempts: attempt,
-                    last: before.unwrap_or(Cause::TimedOut(elapsed)),
+            Cause::TimedOut(_) if own.is_none() => {
+                return gave_up(Why::TimeUsedUp {
+                    last: before.unwrap_or(cause),
                     cut_short: true,
                 });
             }
+            cause => cause,
         };
         if attempt >= policy.max_attempts.get() {
-            return Err(GaveUp::AttemptsUsedUp {
-                attempts: attempt,
-                last: cause,
-            });
+            return gave_up(Why::AttemptsUsedUp { last: cause });
         }
-        let out_of_time = |last| GaveUp::TimeUsedUp {
-            attempts: attempt,
+        let out_of_time = |last| Why::TimeUsedUp {
             last,
             cut_short: false,
         };
         let left = time_left();
         let delay = match asked(&cause, clock) {
             Some(asked) if asked > policy.max_retry_after || !asked.is_zero() && asked >= left => {
-                return Err(GaveUp::AskedToWaitTooLong { asked, last: cause });
+                return gave_up(Why::AskedToWaitTooLong { asked, last: cause });
             }
             Some(asked) => asked,
             None => backoff.delay(attempt - 1),
         };
         if delay >= left {
-            return Err(out_of_time(cause));
+            return gave_up(out_of_time(cause));
         }
         on_retry(&Retrying {
             attempt,
@@ -259,7 +357,7 @@ where
         clock.sleep(delay).await;
         // A clock may wake its sleepers late.
         if time_left().is_zero() {
-            return Err(out_of_time(cause));
+            return gave_up(out_of_time(cause));
         }
         before = Some(cause);
         attempt += 1;

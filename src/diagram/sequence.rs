@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use crate::markup::push_text;
 use crate::sim::trace::{Event, Fate, LockLevel, Trace, What};
+use crate::text::visible;
 
 /// What the drawing calls a client's breaker, whose errors say that the circuit is open.
 const BREAKER: &str = "breaker";
@@ -28,6 +29,10 @@ const MOST_LINES: usize = 64;
 /// The same for a run of notes alone, whose point is elsewhere.
 const MOST_NOTES: usize = 16;
 const LAST_LINES: usize = 6;
+/// The most processes that all have a lane.
+const MOST_PROCESSES: usize = 24;
+/// How many callers of a larger crowd have one.
+const FIRST_CALLERS: usize = 3;
 
 /// The sequence diagram of a run; nothing for a run in which nobody did anything that is drawn.
 ///
@@ -121,6 +126,8 @@ struct Drawing<'a> {
     lanes: Vec<Lane<'a>>,
     lines: Vec<Line>,
     bars: Vec<Bar>,
+    /// How many callers are not drawn.
+    left_out: usize,
 }
 
 impl<'a> Drawing<'a> {
@@ -146,7 +153,8 @@ impl<'a> Drawing<'a> {
             from: ends.0,
             to: ends.1,
             look,
-            label,
+            // A key or a statement is what a caller supplied.
+            label: visible(&label).to_string(),
         });
     }
 
@@ -256,12 +264,30 @@ impl<'a> Reading<'a> {
     }
 
     fn read(mut self, out: &mut Drawing<'a>) {
+        let left_out = self.left_out();
         for (step, event) in self.events.iter().enumerate() {
             let Some(actor) = self.names.iter().position(|name| *name == &*event.who) else {
                 continue;
             };
-            self.event(step, event, actor, out);
+            let is_left_out = |name: &str| left_out.contains(&name);
+            let aside = match &event.what {
+                What::Message { to, .. } => is_left_out(to),
+                _ => false,
+            };
+            if !aside && !is_left_out(&event.who) {
+                self.event(step, event, actor, out);
+            }
         }
+        out.left_out = left_out.len();
+    }
+
+    /// The callers of a crowd for whom there is no room.
+    fn left_out(&self) -> Vec<&'a str> {
+        if self.names.len() <= MOST_PROCESSES {
+            return Vec::new();
+        }
+        let callers = self.names.iter().filter(|name| !self.is_service(name));
+        callers.skip(FIRST_CALLERS).copied().collect()
     }
 
     fn event(&mut self, step: usize, event: &'a Event, actor: usize, out: &mut Drawing<'a>) {
@@ -349,6 +375,11 @@ impl<'a> Reading<'a> {
                 self.actors[actor].waiting =
                     Some(out.bar(own, "waiting", format!("{who} waits for the lock")));
             }
+            What::AwaitsTurn => {
+                let own = out.lane(who, kind);
+                let label = "waits for its turn on the connection".to_owned();
+                out.line(step, event, (own, own), Look::Note, label);
+            }
             What::Waited { waited } => {
                 let own = out.lane(who, kind);
                 let waiting = self.actors[actor].waiting.take();
@@ -421,6 +452,16 @@ impl<'a> Reading<'a> {
             What::Printed(line) => {
                 let own = out.lane(who, kind);
                 out.line(step, event, (own, own), Look::Note, format!("“{line}”"));
+            }
+            What::DiskFails {
+                file,
+                access,
+                failing,
+            } => {
+                let place = self.place(actor, kind, out);
+                let there = out.lane(file, Kind::Database);
+                let label = format!("✗ {} fails: {failing}", access.name());
+                out.line(step, event, (there, place), Look::Fault, label);
             }
             What::Reached(_) | What::Disk { .. } => {}
         }
@@ -685,13 +726,28 @@ impl Drawing<'_> {
         } else {
             MOST_LINES
         };
+        let others = match self.left_out {
+            0 => String::new(),
+            callers => format!(" {callers} callers"),
+        };
         if count <= most {
+            if let Some(last) = self.lines.last().filter(|_| self.left_out > 0) {
+                self.lines.push(Line {
+                    look: Look::Cut,
+                    label: format!("…{others} left out: the trace has them"),
+                    ..*last
+                });
+            }
             return;
         }
         let (first, behind) = (most - LAST_LINES - 1, count - LAST_LINES);
         let cut = Line {
             look: Look::Cut,
-            label: format!("… {} lines left out: the trace has them", behind - first),
+            label: format!(
+                "… {} lines{}{others} left out: the trace has them",
+                behind - first,
+                if others.is_empty() { "" } else { " and" }
+            ),
             ..self.lines[first]
         };
         self.lines.splice(first..behind, [cut]);

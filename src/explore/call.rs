@@ -1,13 +1,15 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::Invariant;
 use super::case::Fault;
-use super::stage::{Answer, Request, Stage, response, ticket_in};
+use super::stage::{Answer, Request, Stage, response, ticket_in, whole_ms};
 use crate::sim::trace::{Fate, What};
 use crate::sim::{Host, Point, Process};
 use crate::tool::LOCK_WAIT_LIMIT;
@@ -19,8 +21,10 @@ pub(super) enum Refusal {
     Conflict,
     /// Another call works on it.
     InProgress,
-    /// SQLite refused.
+    /// SQLite refused, or changed another number of rows than it was to.
     Failed,
+    /// A commit reported an error: it may have taken effect.
+    Unknown,
 }
 
 /// What a statement is given.
@@ -62,12 +66,6 @@ impl Record {
     }
 }
 
-/// How a call tells its caller what came of it.
-pub(super) struct Reply {
-    pub(super) told: Rc<Cell<Option<Answer>>>,
-    pub(super) wake: Box<dyn Fn()>,
-}
-
 /// One request in the hands of a worker: what a design needs to serve it. Everything that it learns
 /// goes into its history, from which its state follows; see [`super::search`].
 pub(super) struct Call {
@@ -76,8 +74,10 @@ pub(super) struct Call {
     request: Request,
     key: Option<Cow<'static, str>>,
     /// `None` where the response is lost.
-    reply: Option<Reply>,
+    reply: Cell<Option<oneshot::Sender<Answer>>>,
     history: Cell<u64>,
+    /// Held while it has a transaction open, where calls take turns.
+    turn: Cell<Option<OwnedMutexGuard<()>>>,
     opened: Cell<bool>,
     /// The ticket that it opened is committed.
     wrote: Cell<bool>,
@@ -86,15 +86,21 @@ pub(super) struct Call {
 impl Call {
     /// Gives a request to the first worker that has nothing to do, after starting it again if it
     /// was dead. `copy` tells two deliveries of one request apart.
-    pub(super) fn deliver(stage: &Rc<Stage>, request: Request, copy: u64, reply: Option<Reply>) {
+    pub(super) fn deliver(
+        stage: &Rc<Stage>,
+        request: Request,
+        copy: u64,
+        reply: Option<oneshot::Sender<Answer>>,
+    ) {
         let worker = stage.take_worker();
         let call = Self {
             stage: Rc::clone(stage),
             worker,
             key: stage.key(request),
             request,
-            reply,
+            reply: Cell::new(reply),
             history: Cell::new(0),
+            turn: Cell::default(),
             opened: Cell::new(false),
             wrote: Cell::new(false),
         };
@@ -121,12 +127,14 @@ impl Call {
                     Refusal::Conflict => Answer::Conflict,
                     Refusal::InProgress => Answer::InProgress,
                     Refusal::Failed => Answer::Failed,
+                    Refusal::Unknown => Answer::Unknown,
                 }
             }
         };
         let stage = Rc::clone(&self.stage);
         stage.give(self.request, answer, self.wrote.get());
-        let fate = if self.reply.is_some() {
+        let reply = self.reply.take();
+        let fate = if reply.is_some() {
             Fate::Arrives
         } else {
             Fate::Lost
@@ -135,9 +143,7 @@ impl Call {
             to: stage.callers[self.request.caller].name(),
             fate,
         });
-        if let Some(reply) = &self.reply {
-            reply.told.set(Some(answer));
-        }
+        let _ = reply.map(|reply| reply.send(answer));
     }
 
     async fn serve(&self) -> Result<i64, Refusal> {
@@ -182,7 +188,7 @@ impl Call {
 
     pub(super) fn leased_until_ms(&self, lease: Option<Duration>) -> i64 {
         match lease {
-            Some(lease) => self.now_ms() + lease.as_millis() as i64,
+            Some(lease) => self.now_ms().saturating_add(whole_ms(lease)),
             None => i64::MAX,
         }
     }
@@ -199,7 +205,7 @@ impl Call {
 
     pub(super) async fn open_ticket(&self) -> Result<i64, Refusal> {
         let sql = "INSERT INTO tickets(payload) VALUES (?1)";
-        self.run(sql, &[Parameter::Payload]).await?;
+        self.write(sql, &[Parameter::Payload]).await?;
         self.opened.set(true);
         let ticket = self.connection().last_insert_rowid();
         self.observe(ticket as u64);
@@ -235,6 +241,18 @@ impl Call {
         parameters: &[Parameter],
     ) -> Result<usize, Refusal> {
         Ok(self.perform(sql, parameters).await?.0)
+    }
+
+    /// Runs a statement that must change one row.
+    pub(super) async fn write(
+        &self,
+        sql: &'static str,
+        parameters: &[Parameter],
+    ) -> Result<(), Refusal> {
+        match self.run(sql, parameters).await? {
+            1 => Ok(()),
+            _ => Err(Refusal::Failed),
+        }
     }
 
     /// The record that a query finds.
@@ -291,8 +309,51 @@ impl Call {
         sql: &'static str,
         parameters: &[Parameter],
     ) -> Result<(usize, Option<Record>), Refusal> {
+        let deadline = self.process().now().saturating_add(LOCK_WAIT_LIMIT);
+        let turn = match self.turn.take() {
+            None if self.stage.case.design.takes_turns => Some(self.await_turn(deadline).await?),
+            held => held,
+        };
+        let performed = self.perform_in_turn(sql, parameters, deadline).await;
+        if !self.connection().is_autocommit() {
+            self.turn.set(turn);
+        }
+        performed
+    }
+
+    /// Waits until no other call on this connection has a transaction open.
+    async fn await_turn(&self, deadline: Duration) -> Result<OwnedMutexGuard<()>, Refusal> {
+        let mutex = &self.stage.workers[self.worker].turn;
+        if let Ok(turn) = Arc::clone(mutex).try_lock_owned() {
+            return Ok(turn);
+        }
+        self.observe(5 << 32);
+        // Who comes first is served first.
+        self.stage.befall(self.history.get());
+        match self
+            .process()
+            .turn(Arc::clone(mutex).lock_owned(), deadline)
+            .await
+        {
+            Some(turn) => {
+                self.observe(6 << 32);
+                self.stage.mark(Invariant::NobodyWaits);
+                Ok(turn)
+            }
+            None => {
+                self.stage.break_invariant(Invariant::NobodyWaits);
+                Err(Refusal::Failed)
+            }
+        }
+    }
+
+    async fn perform_in_turn(
+        &self,
+        sql: &'static str,
+        parameters: &[Parameter],
+        deadline: Duration,
+    ) -> Result<(usize, Option<Record>), Refusal> {
         let process = self.process();
-        let deadline = process.now() + LOCK_WAIT_LIMIT;
         let mut waited = false;
         loop {
             let operations = self.stage.disk_operations();
@@ -333,7 +394,10 @@ impl Call {
                 }
                 Err(_) => {
                     self.observe(3 << 32);
-                    return Err(Refusal::Failed);
+                    return Err(match sql {
+                        "COMMIT" => Refusal::Unknown,
+                        _ => Refusal::Failed,
+                    });
                 }
             }
         }
@@ -341,19 +405,12 @@ impl Call {
 }
 
 impl Drop for Call {
-    /// A worker that dies at its work leaves its caller with a broken connection.
     fn drop(&mut self) {
         self.stage.live.remove(self.history.get());
         if !self.process().is_alive() {
             self.stage.befall(!self.history.get());
         }
-        if let Some(reply) = &self.reply {
-            if reply.told.get().is_none() {
-                reply.told.set(Some(Answer::Broken));
-            }
-            (reply.wake)();
-        }
-        self.stage.workers[self.worker].is_busy.set(false);
+        self.stage.workers[self.worker].leave();
     }
 }
 
@@ -368,8 +425,9 @@ pub(super) async fn prune(stage: Rc<Stage>, worker: usize) {
         stage: Rc::clone(&stage),
         worker,
         key: None,
-        reply: None,
+        reply: Cell::default(),
         history: Cell::new(0),
+        turn: Cell::default(),
         opened: Cell::new(false),
         wrote: Cell::new(false),
     };

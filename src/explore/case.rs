@@ -21,6 +21,8 @@ pub enum Fault {
     Killed,
     /// The power fails there, and what was not synced is lost, or torn.
     PowerLost,
+    /// The disk answers one access with an error, or all from then on.
+    DiskError,
     /// Replay records are pruned, or forgotten, while a retry is still to come.
     RecordPruned,
     /// Two intentions have equal payloads.
@@ -127,6 +129,7 @@ pub const FAULTS: &[FaultClass] = &[
     ),
     class(Fault::Killed, "killed", "process killed", [1, 2, 2]),
     class(Fault::PowerLost, "power_lost", "power lost", [1, 2, 2]),
+    class(Fault::DiskError, "disk_error", "disk error", [1, 2, 1]),
     class(
         Fault::RecordPruned,
         "record_pruned",

@@ -1,3 +1,5 @@
+use crate::scenario::Witness;
+
 /// What must hold whatever strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -114,6 +116,15 @@ impl Invariant {
     /// The invariant of this name.
     pub fn find(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.id() == id)
+    }
+}
+
+/// What a search notes of a run.
+impl Witness for Invariants {
+    type Event = Invariant;
+
+    fn count(&self, is_it: &dyn Fn(&Invariant) -> bool) -> usize {
+        self.iter().filter(|one| is_it(one)).count()
     }
 }
 

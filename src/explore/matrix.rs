@@ -92,21 +92,31 @@ impl Cell {
     }
 }
 
-/// Every design under every fault class, in the usual bounds.
+/// Every design under every fault class, in the usual bounds: what the matrix searches.
+pub fn cases() -> impl ExactSizeIterator<Item = Case> {
+    (0..DESIGNS.len() * FAULTS.len()).map(|index| {
+        let class = &FAULTS[index % FAULTS.len()];
+        Case {
+            design: &DESIGNS[index / FAULTS.len()],
+            class,
+            bounds: class.bounds,
+        }
+    })
+}
+
+/// What the searches of all [`cases`] say.
 ///
 /// # Errors
 ///
 /// [`ExploreError`], a mistake of the engine.
 pub fn matrix() -> Result<Vec<Cell>, ExploreError> {
-    let mut cells = Vec::new();
-    for design in DESIGNS {
-        for class in FAULTS {
-            let case = Case::find(design.id, class.id)?;
-            let search = Search::new(case, Strategy::Exhaustive)?.finish()?;
-            cells.push(Cell::of(&search));
-        }
-    }
-    Ok(cells)
+    cases()
+        .map(|case| {
+            Ok(Cell::of(
+                &Search::new(case, Strategy::Exhaustive)?.finish()?,
+            ))
+        })
+        .collect()
 }
 
 /// Cells as `results.json` records them: an object of designs, each an object of fault classes.

@@ -21,7 +21,7 @@ mod states;
 pub use case::{Bounds, Case, CaseError, FAULTS, Fault, FaultClass};
 pub use design::{DESIGNS, Design, Key, Shape};
 pub use invariant::{Invariant, Invariants};
-pub use matrix::{Cell, matrix, to_json};
+pub use matrix::{Cell, cases, matrix, to_json};
 pub use replay::{replay, replay_in_steps};
 pub use search::{Counterexample, MAX_RUNS, MAX_STATES, Progress, Search, Strategy};
 

@@ -126,6 +126,11 @@ impl Search {
         self.progress
     }
 
+    /// How many states it remembers, at most [`MAX_STATES`]; none once it is shortening.
+    pub fn states(&self) -> usize {
+        self.states.len()
+    }
+
     /// The shortest counterexample so far; the shortest there is when the search is done.
     pub fn counterexample(&self) -> Option<&Counterexample> {
         self.counterexample.as_ref()

@@ -1,19 +1,20 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use tokio::sync::{Mutex, oneshot};
 
-use super::call::{Call, Reply, SYNCHRONOUS, Sent, mixed, prune};
+use super::call::{Call, SYNCHRONOUS, Sent, mixed, prune};
 use super::case::{Case, Fault};
 use super::design::Key;
 use super::path::Path;
 use super::{ExploreError, Invariant, Invariants};
 use crate::scenario::Table;
-use crate::sim::disk::{DiskFaults, DiskStrike, Image, Loss};
+use crate::sim::disk::{Access, DiskFaults, DiskStrike, Failing, Image, Loss};
 use crate::sim::trace::{Fate, Trace, What};
 use crate::sim::{Chooser, Process, Script, World, WorldError};
 
@@ -34,6 +35,11 @@ const DATABASE: &str = "tickets.db";
 const PAYLOAD: &str = r#"{"priority":"normal"}"#;
 const CHANGED_PAYLOAD: &str = r#"{"priority":"high"}"#;
 const INTENTION_KEYS: [&str; 2] = ["intention-1", "intention-2"];
+
+/// Whole milliseconds; more than SQLite's integers hold count as the most that they do.
+pub(super) fn whole_ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// One request of one caller.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +78,8 @@ pub(super) enum Answer {
     Conflict,
     InProgress,
     Failed,
+    /// The commit reported an error.
+    Unknown,
     /// The worker died, and the connection to it broke.
     Broken,
 }
@@ -84,6 +92,7 @@ impl Answer {
             Self::InProgress => 3 << 40,
             Self::Failed => 4 << 40,
             Self::Broken => 5 << 40,
+            Self::Unknown => 6 << 40,
         }
     }
 }
@@ -99,7 +108,10 @@ struct Given {
 pub(super) struct Worker {
     pub(super) process: Process,
     connection: RefCell<Option<Rc<Connection>>>,
-    pub(super) is_busy: Cell<bool>,
+    /// Held by the call whose transaction is open, where calls take turns.
+    pub(super) turn: Arc<Mutex<()>>,
+    /// How many calls it works on.
+    calls: Cell<u8>,
     pub(super) memory: RefCell<Vec<Remembered>>,
 }
 
@@ -111,9 +123,24 @@ impl Worker {
         Self {
             process: world.start(name),
             connection: RefCell::default(),
-            is_busy: Cell::default(),
+            turn: Arc::default(),
+            calls: Cell::default(),
             memory: RefCell::default(),
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.get() == 0
+    }
+
+    /// A call begins on it.
+    fn enter(&self) {
+        self.calls.set(self.calls.get() + 1);
+    }
+
+    /// A call on it has ended.
+    pub(super) fn leave(&self) {
+        self.calls.set(self.calls.get() - 1);
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -179,6 +206,10 @@ struct Risk {
     path: RefCell<Path>,
     faults_left: Cell<u8>,
     struck: Cell<bool>,
+    /// How the disk fails from now on, until the faults are over.
+    lasting: Cell<Option<Failing>>,
+    /// Which accesses of the disk failed, and how.
+    failed: Cell<u64>,
 }
 
 impl Risk {
@@ -212,6 +243,28 @@ impl Risk {
 impl DiskFaults for Risk {
     fn before(&self, number: u64) -> Option<DiskStrike> {
         self.strike(number)
+    }
+
+    fn fails(&self, number: u64, access: Access) -> Option<Failing> {
+        if self.fault != Fault::DiskError {
+            return None;
+        }
+        let lasting = self.lasting.get();
+        if let Some(failing) = lasting.filter(|failing| failing.fits(access)) {
+            return Some(failing);
+        }
+        let failings = || access.failings().filter(|one| one.error.is_reported());
+        // First each failing once, then each from then on.
+        let kinds = failings().count();
+        let chosen = self.choose(2 * kinds).checked_sub(1)?;
+        self.struck.set(true);
+        self.failed
+            .set(mixed(self.failed.get(), number << 8 | chosen as u64));
+        let failing = failings().nth(chosen % kinds);
+        if chosen >= kinds {
+            self.lasting.set(failing);
+        }
+        failing
     }
 }
 
@@ -278,8 +331,13 @@ impl Stage {
             path: RefCell::default(),
             faults_left: Cell::default(),
             struck: Cell::default(),
+            lasting: Cell::default(),
+            failed: Cell::default(),
         });
-        if matches!(case.class.fault, Fault::Killed | Fault::PowerLost) {
+        if matches!(
+            case.class.fault,
+            Fault::Killed | Fault::PowerLost | Fault::DiskError
+        ) {
             world.put_disk_at_risk(Rc::clone(&risk) as Rc<dyn DiskFaults>);
         }
         Ok(Rc::new(Self {
@@ -321,7 +379,7 @@ impl Stage {
         }
         if self.case.class.fault == Fault::RecordPruned {
             let last = self.workers.len() - 1;
-            self.workers[last].is_busy.set(true);
+            self.workers[last].enter();
             let pruner = &self.workers[last].process;
             pruner.spawn(prune(Rc::clone(self), last));
         }
@@ -336,6 +394,7 @@ impl Stage {
             Err(error) => return Err(error.into()),
         };
         self.risk.faults_left.set(0);
+        self.risk.lasting.set(None);
         if complete {
             self.audit()?;
             if self.settle()? {
@@ -351,13 +410,23 @@ impl Stage {
 
     fn restore(&self) -> Result<(), ExploreError> {
         self.risk.faults_left.set(0);
+        self.risk.lasting.set(None);
+        self.risk.failed.set(0);
         for worker in self.workers.iter().chain([&self.auditor]) {
             if !worker.process.is_alive() {
                 worker.revive();
-            } else if worker.is_open() && !worker.connection().is_autocommit() {
+            } else if self.case.class.fault != Fault::DiskError
+                && worker.is_open()
+                && !worker.connection().is_autocommit()
+            {
                 worker.connection().execute_batch("ROLLBACK")?;
             }
-            worker.is_busy.set(false);
+            if self.case.class.fault == Fault::DiskError {
+                // What it read before would spare it an access, and one that failed may have left it
+                // in any state.
+                worker.connection.take();
+            }
+            worker.calls.set(0);
             worker.memory.borrow_mut().clear();
         }
         self.world.restore(&self.image);
@@ -390,13 +459,14 @@ impl Stage {
         let few = u64::from(self.risk.faults_left.get())
             | u64::from(self.risk.struck.get()) << 8
             | u64::from(self.broken.get().bits()) << 16;
-        [self.befallen.get(), self.now_ms() as u64, few]
+        let failed = self.risk.failed.get();
+        [self.befallen.get(), self.now_ms() as u64, few, failed]
             .into_iter()
             .fold(self.live.0.get(), mixed)
     }
 
     pub(super) fn now_ms(&self) -> i64 {
-        self.world.now().as_millis() as i64
+        whole_ms(self.world.now())
     }
 
     pub(super) fn disk_operations(&self) -> u64 {
@@ -440,13 +510,33 @@ impl Stage {
         self.asked.set(asked);
     }
 
-    /// The first idle worker, started again if it was dead.
+    /// The worker that serves the next request: the first idle one, started again if it was dead, or
+    /// one that is at work, if the path says so.
     pub(super) fn take_worker(&self) -> usize {
-        let idle = self.workers.iter().position(|one| !one.is_busy.get());
+        let idle = self.workers.iter().position(Worker::is_idle);
         let idle = idle.expect("there are workers for all callers and faults");
-        self.workers[idle].is_busy.set(true);
-        self.workers[idle].revive();
-        idle
+        let busy = |&index: &usize| {
+            let worker = &self.workers[index];
+            !worker.is_idle() && worker.process.is_alive()
+        };
+        let busy: Vec<usize> = (0..self.workers.len() - self.pruners())
+            .filter(busy)
+            .collect();
+        let taken = match busy.len() {
+            0 => idle,
+            others => match self.path().choose(1 + others, RARE_MOVE) {
+                0 => idle,
+                other => busy[other - 1],
+            },
+        };
+        self.workers[taken].enter();
+        self.workers[taken].revive();
+        taken
+    }
+
+    /// How many workers, the last ones, prune records and serve nobody.
+    fn pruners(&self) -> usize {
+        usize::from(self.case.class.fault == Fault::RecordPruned)
     }
 
     /// Lets a fault strike at a point that `process` has reached, if the path says so.
@@ -486,7 +576,7 @@ impl Stage {
     pub(super) fn give(&self, request: Request, answer: Answer, wrote: bool) {
         let given = mixed(request.number() << 1 | u64::from(wrote), answer.number());
         self.live.add(given);
-        if !matches!(answer, Answer::Success(_)) {
+        if !matches!(answer, Answer::Success(_) | Answer::Unknown) {
             self.mark(Invariant::RefusalWritesNothing);
             if wrote {
                 self.break_invariant(Invariant::RefusalWritesNothing);
@@ -605,7 +695,7 @@ impl Stage {
 
     /// Sends a request on its way, to become what the path says. A request that arrives late is
     /// handed back.
-    fn send(self: &Rc<Self>, request: Request) -> (Sent, Option<Rc<Cell<Option<Answer>>>>) {
+    fn send(self: &Rc<Self>, request: Request) -> (Sent, Option<oneshot::Receiver<Answer>>) {
         let sent = match Sent::by(self.case.class.fault) {
             Some(sent) if self.risk.choose(1) > 0 => sent,
             _ => Sent::Delivered,
@@ -635,11 +725,7 @@ impl Stage {
                 (sent, None)
             }
             Sent::Delivered | Sent::Twice => {
-                let told = Rc::new(Cell::new(None));
-                let reply = Reply {
-                    told: Rc::clone(&told),
-                    wake: Box::new(caller.waker()),
-                };
+                let (reply, told) = oneshot::channel();
                 Call::deliver(self, request, 0, Some(reply));
                 if sent == Sent::Twice {
                     Call::deliver(self, request, 1, None);
@@ -662,9 +748,8 @@ impl Stage {
         let caller = &self.callers[request.caller];
         let answer = match reply {
             None => None,
-            Some(told) => {
-                Some(std::future::poll_fn(|_| told.take().map_or(Poll::Pending, Poll::Ready)).await)
-            }
+            // A worker that died at its work let go of the other end.
+            Some(told) => Some(told.await.unwrap_or(Answer::Broken)),
         };
         if self.world.is_watched() {
             caller.record(match answer {
@@ -675,8 +760,9 @@ impl Stage {
                     error: match other {
                         Some(Answer::Conflict) => "conflict: the key has another payload",
                         Some(Answer::InProgress) => "the first call is still in progress",
-                        Some(Answer::Failed) => "database is locked",
+                        Some(Answer::Failed) => "the database refused",
                         Some(Answer::Broken) => "the connection broke",
+                        Some(Answer::Unknown) => "outcome unknown: the commit reported an error",
                         _ => "timeout: no answer arrived",
                     }
                     .to_owned(),
@@ -764,4 +850,15 @@ pub(super) fn ticket_in(response: ValueRef<'_>) -> Option<i64> {
         let digit = i64::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?);
         Some(number * 10 + digit)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_end_where_the_integers_of_sqlite_end() {
+        assert_eq!(whole_ms(Duration::from_micros(1_999)), 1);
+        assert_eq!(whole_ms(Duration::MAX), i64::MAX);
+    }
 }

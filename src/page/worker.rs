@@ -14,7 +14,6 @@ use crate::evidence::{self, TraceAt};
 use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome};
-use crate::sim::World;
 use crate::sim::disk::Moment;
 use crate::storm::{Setup, Storm};
 use crate::timeline;
@@ -205,7 +204,7 @@ fn run(
         Some(text) => Fixture::parse(text.as_bytes()).map_err(|error| error.to_string())?,
         None => Fixture::committed(),
     };
-    let world = World::new();
+    let world = (scenario.world)();
     if keeps_history {
         world.keep_history();
     }

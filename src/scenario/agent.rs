@@ -1,14 +1,17 @@
 //! The agent loop: nodes that run again, models that call again, and runs that stop for a human.
 
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::refunds::{RUN, Shop, TOOL, answer_of, order};
-use super::{Checks, Fixture, Outcome, RunError};
+use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
 use crate::client::{Breaker, Refused, timeout};
 use crate::json::Value;
 use crate::key::{OperationKey, action_key, node_key};
-use crate::sim::trace::What;
+use crate::sim::trace::{Event, Fate, Trace, What};
 use crate::sim::{Host, Network, Point, Process, Strike, Verdict, World};
 use crate::tool::refunds::Recording;
 
@@ -22,7 +25,7 @@ pub(super) fn resumed_node_without_key(world: &World, _: &Fixture) -> Result<Out
 
 /// The same, with a key made of run and node.
 pub(super) fn resumed_node_with_node_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
-    resumed_node(world, Some(node_key(RUN, NODE)), 1)
+    resumed_node(world, Some(node_key(RUN, NODE)?), 1)
 }
 
 const NODE: &str = "refund_node";
@@ -46,7 +49,11 @@ fn resumed_node(
         });
         shop.restart_agent();
     }
+    let died = shop.happened("the agent died before its checkpoint", 1, |event| {
+        event.what == What::Killed
+    });
     shop.checks.check(
+        died,
         "what its three passes came to",
         Value::from(vec![
             "died".into(),
@@ -56,7 +63,8 @@ fn resumed_node(
         passes,
     );
     let claim = "both runs of the node called the service; the key decides what that leaves";
-    shop.check_rows(claim, refunds, i64::from(key.is_some()))?;
+    let twice = shop.called(2);
+    shop.check_rows(&twice, claim, refunds, i64::from(key.is_some()))?;
     shop.outcome([])
 }
 
@@ -88,36 +96,55 @@ async fn pass(
 /// The model calls the refund tool twice in one run: the second call is a replay, and flagged.
 pub(super) fn model_repeats_call(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
-    let mut seen: Vec<OperationKey> = Vec::new();
-    let mut flagged = 0_u32;
-    let mut answers = Vec::new();
-    for _ in 0..2 {
-        let key = action_key(RUN, TOOL, &order().to_json());
-        // The key makes the repetition harmless; the evaluation still wants to know of it.
-        if seen.contains(&key) {
-            flagged += 1;
-        }
-        answers.push(call(&shop, Some(&key))?);
-        seen.push(key);
-    }
-    let equal = answers[0] == answers[1];
+    let key = action_key(RUN, TOOL, &order().to_json())?;
+    let [first, second] = [call(&shop, Some(&key))?, call(&shop, Some(&key))?];
+    let equal = first == second;
+    let answered = shop.happened("a call was answered", 2, |event| {
+        matches!(event.what, What::Answered { .. })
+    });
     let claim = "both calls get the same answer";
-    shop.checks
-        .check(claim, answers[0].clone(), answers[1].clone());
-    shop.checks.check("the repetition is flagged", 1, flagged);
-    shop.check_rows("one refund, one replay record", 1, 1)?;
+    shop.checks.check(answered, claim, first, second);
+    // The key makes the repetition harmless; the evaluation still wants to know of it.
+    let flagged = repetitions(&world.trace());
+    let twice = shop.called_with(&key, 2);
+    let claim = "the repetition is flagged";
+    shop.checks.check(twice.clone(), claim, 1, flagged);
+    shop.check_rows(&twice, "one refund, one replay record", 1, 1)?;
     shop.outcome([("answers_equal", equal.into()), ("flagged", flagged.into())])
+}
+
+/// How many calls of a run bear a key that an earlier one bore, as an evaluation of its trajectory
+/// finds them.
+fn repetitions(trace: &Trace) -> usize {
+    let keys = trace.events.iter().filter_map(|event| match &event.what {
+        What::Called { key, .. } => key.as_deref(),
+        _ => None,
+    });
+    let keys: Vec<&str> = keys.collect();
+    let is_repeated = |&at: &usize| keys[..at].contains(&keys[at]);
+    (0..keys.len()).filter(is_repeated).count()
 }
 
 /// Two runs with equal arguments are two intentions.
 pub(super) fn new_run_same_arguments(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
-    for (run, refund) in [(RUN, "R1"), ("run-43", "R2")] {
-        let answer = call(&shop, Some(&action_key(run, TOOL, &order().to_json())))?;
-        let claim = format!("{run} has a refund of its own");
-        shop.checks.check(claim, answer_of(refund), answer);
+    let arguments = order().to_json();
+    let mut answers = Vec::new();
+    for run in [RUN, "run-43"] {
+        let key = action_key(run, TOOL, &arguments)?;
+        answers.push(call(&shop, Some(&key))?);
     }
-    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    let what = "the agent called with these arguments";
+    let equal = shop.happened(what, 2, |event| {
+        matches!(&event.what, What::Called { payload, .. } if *payload == arguments.compact())
+    });
+    let refunds = [(RUN, "R1"), ("run-43", "R2")];
+    for ((run, refund), answer) in refunds.into_iter().zip(answers) {
+        let claim = format!("{run} has a refund of its own");
+        shop.checks
+            .check(equal.clone(), claim, answer_of(refund), answer);
+    }
+    shop.check_rows(&equal, "two refunds, two replay records", 2, 2)?;
     shop.outcome([])
 }
 
@@ -130,50 +157,110 @@ pub(super) fn new_key_after_timeout(world: &World, _: &Fixture) -> Result<Outcom
         let key = OperationKey::new(made_up).expect("a short text");
         answers.push(call(&shop, Some(&key))?);
     }
+    let lost = shop.answer_lost();
     shop.checks.check(
+        lost.clone(),
         "the first call times out",
         "no answer within 1000 ms",
         answers[0].clone(),
     );
-    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    shop.check_rows(&lost, "two refunds, two replay records", 2, 2)?;
     shop.outcome([])
 }
 
-/// The tools that the model calls in one batch.
-#[derive(Debug, Clone, Copy)]
-enum BatchTool {
-    Refund,
-    CloseAccount,
-}
-
 /// One tool of a batch commits, its sibling stops the run for a human, and the whole batch runs
-/// again when the human has approved.
+/// again when the human has approved. The sibling has no key: nothing but the stop keeps it from
+/// running in both.
 pub(super) fn tool_batch_paused_for_human(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
-    let key = action_key(RUN, TOOL, &order().to_json());
-    let (mut batches, mut closed) = (0_u32, 0_u32);
-    for approved in [false, true] {
-        batches += 1;
-        for tool in [BatchTool::Refund, BatchTool::CloseAccount] {
-            let line = match tool {
-                BatchTool::Refund => {
-                    let answer = call(&shop, Some(&key))?;
-                    let claim = "the batch has the one refund";
-                    shop.checks.check(claim, answer_of("R1"), answer);
-                    continue;
-                }
-                BatchTool::CloseAccount if approved => {
-                    closed += 1;
-                    "close_account runs"
-                }
-                BatchTool::CloseAccount => "close_account waits for a human: the batch stops",
-            };
-            shop.print(&shop.agent(), line.to_owned());
+    let accounts = Accounts::open(world)?;
+    let human = world.start("human");
+    let key = action_key(RUN, TOOL, &order().to_json())?;
+    let mut answers = Vec::new();
+    let mut approved = false;
+    loop {
+        answers.push(call(&shop, Some(&key))?);
+        if approved {
+            accounts.close(&shop)?;
+            break;
         }
+        shop.print(&shop.agent(), STOPS.to_owned());
+        human.record(What::Printed("approves close_account".to_owned()));
+        approved = true;
     }
-    shop.checks.check("the sibling ran once", 1, closed);
-    shop.check_rows("one refund, one replay record", 1, 1)?;
-    shop.outcome([("batches", batches.into())])
+    let batches = answers.len();
+    let again = shop.called_with(&key, 2);
+    for answer in answers {
+        let claim = "the batch has the one refund";
+        shop.checks
+            .check(again.clone(), claim, answer_of("R1"), answer);
+    }
+    let stopped = shop.happened(
+        "the batch stopped for a human",
+        1,
+        |event| matches!(&event.what, What::Printed(line) if line == STOPS),
+    );
+    let closures = Table::read(&accounts.observe()?, "closures")?;
+    let ran = closures.rows.len();
+    shop.checks.check(stopped, "the sibling ran once", 1, ran);
+    shop.check_rows(&again, "one refund, one replay record", 1, 1)?;
+    let mut outcome = shop.outcome([("batches", batches.into())])?;
+    outcome.tables.push(closures);
+    Ok(outcome)
+}
+
+/// What the agent prints instead of running the batch's second tool.
+const STOPS: &str = "close_account waits for a human: the batch stops";
+
+/// The service behind the batch's second tool, which closes an account each time that it is asked.
+struct Accounts {
+    network: Network,
+    process: Process,
+    connection: Rc<Connection>,
+}
+
+impl Accounts {
+    const FILE: &str = "accounts.db";
+
+    fn open(world: &World) -> Result<Self, RunError> {
+        let process = world.start("account service");
+        let connection = process.connect(Self::FILE)?;
+        // As the tools do it, so that what was answered stands after a power cut.
+        connection.execute_batch(
+            "PRAGMA synchronous = EXTRA; CREATE TABLE closures(id INTEGER PRIMARY KEY, account TEXT)",
+        )?;
+        Ok(Self {
+            network: Network::new(Verdict::Deliver),
+            process,
+            connection: Rc::new(connection),
+        })
+    }
+
+    fn observe(&self) -> Result<Connection, RunError> {
+        Ok(self.process.connect(Self::FILE)?)
+    }
+
+    /// The agent calls `close_account`.
+    fn close(&self, shop: &Shop<'_>) -> Result<(), RunError> {
+        let agent = shop.agent();
+        agent.record(What::Called {
+            tool: "close_account",
+            key: None,
+            payload: "{}".to_owned(),
+        });
+        let connection = Rc::clone(&self.connection);
+        let work =
+            async move { connection.execute("INSERT INTO closures(account) VALUES ('A')", []) };
+        let answer = self.network.call(&agent, &self.process, work);
+        shop.world
+            .run(&agent, answer)?
+            .and_then(Result::ok)
+            .ok_or(RunError::NoEnd)??;
+        agent.record(What::Answered {
+            answer: "closed".to_owned(),
+        });
+        Ok(())
+    }
 }
 
 /// What the model reads of one call: the answer, or the error. It waits a second at most.
@@ -197,7 +284,7 @@ pub(super) fn model_retries_through_outage(
     world: &World,
     _: &Fixture,
 ) -> Result<Outcome, RunError> {
-    outage(world, None, STEP_LIMIT, STEP_LIMIT)
+    outage(world, None, 6, 6)
 }
 
 /// The breaker opens and its error forbids a retry: the model tells the user instead.
@@ -211,17 +298,36 @@ fn outage(
     world: &World,
     breaker: Option<&Breaker>,
     touches: u32,
-    steps: u32,
+    steps: usize,
 ) -> Result<Outcome, RunError> {
     let network = Network::new(Verdict::Refuse);
     let (agent, service) = (world.start("agent"), world.start("refund service"));
-    let (taken, told) = world
+    world
         .run(&agent, scripted_model(&agent, &service, &network, breaker))?
         .ok_or(RunError::NoEnd)?;
+    let trace = world.trace();
+    let taken = trace.count(|what| matches!(what, What::Called { .. }));
+    let told = trace.count(|what| *what == What::Printed(TOLD.to_owned())) > 0;
+    let refused = Premise::happened(&trace, "the dead service refused a request", 1, |event| {
+        matches!(
+            event.what,
+            What::Message {
+                fate: Fate::Refused,
+                ..
+            }
+        )
+    });
     let mut checks = Checks::default();
-    checks.check("requests sent to the dead service", touches, network.sent());
-    checks.check("steps that the model took", steps, taken);
+    let claim = "requests sent to the dead service";
+    checks.check(refused.clone(), claim, touches, network.sent());
+    let claim = "steps that the model took";
+    checks.check(refused.clone(), claim, steps, taken);
+    let told_off = match breaker {
+        None => refused,
+        Some(_) => Premise::happened(&trace, "the breaker refused a call", 1, is_told_off),
+    };
     checks.check(
+        told_off,
         "the user is told that the service is down",
         breaker.is_some(),
         told,
@@ -235,19 +341,28 @@ fn outage(
         checks: checks.into_vec(),
         tables: Vec::new(),
         plots: Vec::new(),
-        trace: world.trace(),
+        trace,
     })
 }
 
-/// A model that calls again on every error which does not forbid it. Returns its steps, and
-/// whether it told the user.
+/// What a breaker's error says and a service's does not.
+const TELLS_OFF: &str = "do not retry now";
+
+fn is_told_off(event: &Event) -> bool {
+    matches!(&event.what, What::Failed { error } if error.contains(TELLS_OFF))
+}
+
+/// What the model tells the user in the end.
+const TOLD: &str = "the refund service is down; no refund was confirmed";
+
+/// A model that calls again on every error which does not forbid it.
 async fn scripted_model(
     agent: &Process,
     service: &Process,
     network: &Network,
     breaker: Option<&Breaker>,
-) -> (u32, bool) {
-    for step in 1..=STEP_LIMIT {
+) {
+    for _ in 0..STEP_LIMIT {
         agent.record(What::Called {
             tool: TOOL,
             key: None,
@@ -264,12 +379,10 @@ async fn scripted_model(
                 error: error.clone(),
             });
             // A model reads text and nothing else.
-            if error.contains("do not retry now") {
-                let line = "the refund service is down; no refund was confirmed";
-                agent.record(What::Printed(line.to_owned()));
-                return (step, true);
+            if error.contains(TELLS_OFF) {
+                agent.record(What::Printed(TOLD.to_owned()));
+                return;
             }
         }
     }
-    (STEP_LIMIT, false)
 }

@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Checks, Fixture, Outcome, RunError};
+use super::{Checks, Fixture, Outcome, Premise, RunError};
 use crate::client::{Breaker, Refused, State};
 use crate::json::Value;
-use crate::sim::trace::What;
+use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Host, Network, NetworkError, Point, Process, Script, Verdict, World};
 
 const COOL_DOWN: Duration = Duration::from_secs(60);
@@ -15,7 +15,9 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 pub(super) fn breaker_opens(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut line = Line::open(world, Verdict::Refuse);
     let messages: Vec<Value> = line.calls(4)?.into_iter().map(Value::from).collect();
+    let refused = line.refused(2);
     line.checks.check(
+        line.fast_failed(2),
         "two refused connections, then two refusals of the breaker",
         Value::from(vec![
             "ConnectionError: connection refused".into(),
@@ -25,7 +27,7 @@ pub(super) fn breaker_opens(world: &World, _: &Fixture) -> Result<Outcome, RunEr
         ]),
         messages.clone(),
     );
-    line.check_touches(2);
+    line.check_touches(refused, 2);
     Ok(line.outcome([("messages", Value::from(messages))]))
 }
 
@@ -37,13 +39,17 @@ pub(super) fn breaker_half_open_success_closes(
     let mut line = Line::open(world, Verdict::Deliver);
     line.refuse(2);
     line.calls(2)?;
-    line.check_state("it is open after two failures", "open");
+    let refused = line.refused(2);
+    line.check_state(refused, "it is open after two failures", "open");
     line.cool_down()?;
-    line.check_state("it is half-open after the cool-down", "half-open");
+    let claim = "it is half-open after the cool-down";
+    line.check_state(line.cooled_down(), claim, "half-open");
     line.calls(1)?;
-    line.check_state("a successful trial closes it", "closed, 0 counted");
+    let answered = line.answered_after_refusals(1);
+    let claim = "a successful trial closes it";
+    line.check_state(answered, claim, "closed, 0 counted");
     line.calls(1)?;
-    line.check_touches(4);
+    line.check_touches(line.answered_after_refusals(2), 4);
     Ok(line.outcome([]))
 }
 
@@ -56,12 +62,14 @@ pub(super) fn breaker_half_open_failure_reopens(
     line.calls(2)?;
     line.cool_down()?;
     line.calls(1)?;
-    line.check_state("a failed trial opens it again", "open");
+    let trial = line.refused(3);
+    line.check_state(trial.clone(), "a failed trial opens it again", "open");
     let nearly = Duration::from_millis(10);
     line.sleep(COOL_DOWN - nearly)?;
     line.calls(1)?;
-    line.check_state("just before a whole cool-down it is still open", "open");
-    line.check_touches(3);
+    let claim = "just before a whole cool-down it is still open";
+    line.check_state(line.fast_failed(1), claim, "open");
+    line.check_touches(trial, 3);
     Ok(line.outcome([]))
 }
 
@@ -73,15 +81,18 @@ pub(super) fn breaker_success_resets_count(
     let mut line = Line::open(world, Verdict::Deliver);
     line.network.place(1, Verdict::Refuse);
     line.network.place(3, Verdict::Refuse);
-    for state in [
-        "closed, 1 counted",
-        "closed, 0 counted",
-        "closed, 1 counted",
-    ] {
+    type Happened = fn(&Line<'_>) -> Premise;
+    let steps: [(Happened, &str); 3] = [
+        (|line| line.refused(1), "closed, 1 counted"),
+        (|line| line.answered_after_refusals(1), "closed, 0 counted"),
+        (|line| line.refused(2), "closed, 1 counted"),
+    ];
+    for (happened, state) in steps {
         line.calls(1)?;
-        line.check_state("the count follows the last results", state);
+        let claim = "the count follows the last results";
+        line.check_state(happened(&line), claim, state);
     }
-    line.check_touches(3);
+    line.check_touches(line.refused(2), 3);
     Ok(line.outcome([]))
 }
 
@@ -98,7 +109,9 @@ pub(super) fn breaker_one_trial_at_a_time(world: &World, _: &Fixture) -> Result<
     let answers = world.run_together(tasks, &mut Script::default())?;
     let answers = answers.into_iter().map(|answer| answer.unwrap_or_default());
     let answers: Vec<Value> = answers.map(Value::from).collect();
+    let half_open = line.refused(2);
     line.checks.check(
+        line.fast_failed(1),
         "one caller is answered, the other is refused at once",
         Value::from(vec![
             "ok".into(),
@@ -106,7 +119,7 @@ pub(super) fn breaker_one_trial_at_a_time(world: &World, _: &Fixture) -> Result<
         ]),
         answers,
     );
-    line.check_touches(3);
+    line.check_touches(half_open, 3);
     Ok(line.outcome([]))
 }
 
@@ -132,13 +145,16 @@ pub(super) fn breaker_late_result_ignored(world: &World, _: &Fixture) -> Result<
         world.run_together(tasks, &mut Script::default())?
     };
     let slow_answer = answers.into_iter().next().flatten().unwrap_or_default();
+    let late = line.answered_after_refusals(1);
     line.checks.check(
+        late.clone(),
         "the slow call is answered",
         Value::from(vec!["ok".into()]),
         slow_answer.into_iter().map(Value::from).collect::<Vec<_>>(),
     );
-    line.check_state("its success comes too late to close the breaker", "open");
-    line.check_touches(3);
+    let claim = "its success comes too late to close the breaker";
+    line.check_state(late, claim, "open");
+    line.check_touches(line.refused(2), 3);
     Ok(line.outcome([]))
 }
 
@@ -230,18 +246,60 @@ impl<'a> Line<'a> {
         self.sleep(COOL_DOWN)
     }
 
-    fn check_state(&mut self, claim: &str, expected: &str) {
+    /// That `times` requests were refused.
+    fn refused(&self, times: usize) -> Premise {
+        let what = "a request was refused";
+        Premise::happened(&self.world.trace(), what, times, is_refusal)
+    }
+
+    /// That `times` calls were answered after a refusal.
+    fn answered_after_refusals(&self, times: usize) -> Premise {
+        let mut after = self.world.trace();
+        let first = after.events.iter().position(is_refusal);
+        after.events.drain(..first.unwrap_or(after.events.len()));
+        let what = "a call was answered after a refused one";
+        Premise::happened(&after, what, times, |event| {
+            matches!(event.what, What::Answered { .. })
+        })
+    }
+
+    /// That the breaker refused `times` calls.
+    fn fast_failed(&self, times: usize) -> Premise {
+        let what = "the breaker let a call fail at once";
+        Premise::happened(
+            &self.world.trace(),
+            what,
+            times,
+            |event| matches!(&event.what, What::Failed { error } if error.contains("circuit open")),
+        )
+    }
+
+    /// That the agent slept through a cool-down after a refused request.
+    fn cooled_down(&self) -> Premise {
+        let trace = self.world.trace();
+        let refusal = trace.events.iter().rfind(|event| is_refusal(event));
+        let over = refusal.map(|refusal| refusal.at + COOL_DOWN);
+        let now = self.agent.now();
+        let what = "the agent slept through a cool-down after a refused request";
+        Premise::happened(&trace, what, 1, |event| match event.what {
+            What::Timer { until } => over.is_some_and(|over| (over..=now).contains(&until)),
+            _ => false,
+        })
+    }
+
+    fn check_state(&mut self, premise: Premise, claim: &str, expected: &str) {
         let state = match self.breaker.state(self.agent.now()) {
             State::Closed { failures } => format!("closed, {failures} counted"),
             State::Open { .. } => "open".to_owned(),
             State::HalfOpen => "half-open".to_owned(),
         };
-        self.checks.check(claim, expected, state);
+        self.checks.check(premise, claim, expected, state);
     }
 
-    fn check_touches(&mut self, expected: u32) {
+    fn check_touches(&mut self, premise: Premise, expected: u32) {
         let claim = "requests sent to the service";
-        self.checks.check(claim, expected, self.network.sent());
+        let sent = self.network.sent();
+        self.checks.check(premise, claim, expected, sent);
     }
 
     /// `touches` and the final `state` beside `values`.
@@ -263,6 +321,16 @@ impl<'a> Line<'a> {
             trace: self.world.trace(),
         }
     }
+}
+
+fn is_refusal(event: &Event) -> bool {
+    matches!(
+        event.what,
+        What::Message {
+            fate: Fate::Refused,
+            ..
+        }
+    )
 }
 
 /// The name that the lesson's language gives such an error.

@@ -5,15 +5,16 @@
 //! words of [`Answer::word`]. What a document must answer stands here beside its [`Source`], so
 //! that model and reading are checked against each other.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::json::Value;
-use crate::sim::trace::What;
+use crate::sim::trace::{Trace, What};
 use crate::tool::contracts::{Answer, Contract, Course, Draft, Service, StripeV1, StripeV2};
 use crate::tool::{BEFORE_COMMIT, ToolError};
 
 use super::lab::{self, Expected, Lab};
-use super::{Fixture, Outcome, RunError, Stage};
+use super::{Fixture, Outcome, Premise, RunError, Stage};
 
 /// Where a contract says what is expected of it, or where it would have to.
 #[derive(Debug, Clone, Copy)]
@@ -89,20 +90,25 @@ pub fn contract_500_then_retry<S: Stage>(
     let agent = lab.agent("lab")?;
     stage.fail_at("lab", BEFORE_COMMIT, 1);
     let first = lab.call(&agent, &payload, Some(key))?;
+    let failed = lab.struck(BEFORE_COMMIT);
     let expected = Expected::Interrupted(BEFORE_COMMIT);
     lab.answer(
+        &failed,
         "lab: the first call fails before its commit",
         expected,
         &first,
     );
-    let before = lab.rows("lab: nothing is left of it", 0, 0)?.tickets;
+    let before = lab
+        .rows(&failed, "lab: nothing is left of it", 0, 0)?
+        .tickets;
     let retry = lab.call(&agent, &payload, Some(key))?;
     lab.answer(
+        &failed,
         "lab: the retry opens the ticket",
         Expected::Ticket(1),
         &retry,
     );
-    lab.rows("lab: one ticket, one replay record", 1, 1)?;
+    lab.rows(&failed, "lab: one ticket, one replay record", 1, 1)?;
     outcome(lab, documented, seen(&retry, before))
 }
 
@@ -181,15 +187,21 @@ pub fn contract_second_while_first_runs<S: Stage>(
     )?;
     let names = ["lab first", "lab second"].map(str::to_owned);
     let answers = lab.together(&names, &payload, key)?;
+    let waited = lab.waited(1);
     for (name, answer) in names.iter().zip(&answers) {
         let claim = format!("{name}: has the one ticket");
-        lab.answer(claim, Expected::Ticket(1), answer);
+        lab.answer(&waited, claim, Expected::Ticket(1), answer);
     }
-    let waits = stage.trace().count(|what| matches!(what, What::Waits));
-    lab.checks
-        .check("lab: one of the two waits for the other", 1_usize, waits);
+    let waits = waiting(&stage.trace());
+    let under_way = lab.under_way(&names);
+    lab.checks.check(
+        under_way,
+        "lab: one of the two waits for the other",
+        1_usize,
+        waits,
+    );
     let left = lab
-        .rows("lab: one ticket, one replay record", 1, 1)?
+        .rows(&waited, "lab: one ticket, one replay record", 1, 1)?
         .tickets;
     let in_lab = match answers.last().map(|answer| seen(answer, left)) {
         Some(Answer::Replays) if waits > 0 => Answer::WaitsThenReplays,
@@ -222,14 +234,17 @@ pub fn contract_retry_after_retention<S: Stage>(
     )?;
     let agent = lab.agent("lab")?;
     let first = lab.call(&agent, &payload, Some(key))?;
-    lab.answer("lab: the key opens a ticket", Expected::Ticket(1), &first);
+    let called = lab.called(key, 1);
+    let claim = "lab: the key opens a ticket";
+    lab.answer(&called, claim, Expected::Ticket(1), &first);
     let before = lab
-        .rows("lab: one ticket, one replay record", 1, 1)?
+        .rows(&called, "lab: one ticket, one replay record", 1, 1)?
         .tickets;
-    lab.forget(key)?;
+    let forgotten = lab.forget(key)?;
     let retry = lab.call(&agent, &payload, Some(key))?;
-    lab.answer("lab: the retry opens another", Expected::Ticket(2), &retry);
-    lab.rows("lab: two tickets, one replay record", 2, 1)?;
+    let claim = "lab: the retry opens another";
+    lab.answer(&forgotten, claim, Expected::Ticket(2), &retry);
+    lab.rows(&forgotten, "lab: two tickets, one replay record", 2, 1)?;
     outcome(lab, documented, seen(&retry, before))
 }
 
@@ -267,7 +282,7 @@ impl<'a> Sequence<'a> {
     ) -> Result<[Answer; 3], RunError> {
         let mut answers = [Answer::Unknown; 3];
         for (index, (expected, source)) in reading.into_iter().enumerate() {
-            let (_, host) = lab.stage.enter(NAMES[index])?;
+            let host = lab.stage.enter(NAMES[index], async |_, host| Ok(host))?;
             let mut service = Service::new(CONTRACTS[index]);
             let mut send = |tool, payload: &Value, course, now| {
                 let payload = payload.compact();
@@ -284,11 +299,14 @@ impl<'a> Sequence<'a> {
                 answer
             };
             send("POST", self.first, self.course, Duration::ZERO);
+            let mut premise = self.came_first(&lab.stage.trace(), NAMES[index]);
             let answer = send(self.tool, self.second, Course::Succeeds, self.later);
             if let Some(end) = service.finish(self.key) {
                 record::<S>(&host, end);
+                premise = self.came_first(&lab.stage.trace(), NAMES[index]);
             }
             lab.checks.check(
+                premise,
                 format!("{}: {}, {}", NAMES[index], source.title, source.address),
                 expected.word(),
                 answer.word(),
@@ -296,6 +314,32 @@ impl<'a> Sequence<'a> {
             answers[index] = answer;
         }
         Ok(answers)
+    }
+}
+
+impl Sequence<'_> {
+    /// That the first request to `service` went the way that the question is about: after another
+    /// beginning the second answer would say nothing.
+    fn came_first(&self, trace: &Trace, service: &str) -> Premise {
+        let what = match self.course {
+            Course::Succeeds => "the first request succeeded",
+            Course::Fails500 => "the first answer was a 500",
+            Course::Invalid => "the first payload was refused as invalid",
+            Course::Lasts => "the first request ended when the second had come",
+        };
+        let word = match self.course {
+            Course::Succeeds | Course::Lasts => None,
+            Course::Fails500 => Some(Answer::Fails500.word()),
+            Course::Invalid => Some(Answer::Invalid.word()),
+        };
+        Premise::happened(trace, what, 1, |event| {
+            let right = match &event.what {
+                What::Answered { .. } => word.is_none(),
+                What::Failed { error } => word == Some(error),
+                _ => false,
+            };
+            right && &*event.who == service
+        })
     }
 }
 
@@ -316,6 +360,16 @@ fn record<S: Stage>(host: &S::Host, answer: Answer) {
     );
 }
 
+/// How many processes waited for the lock.
+fn waiting(trace: &Trace) -> usize {
+    let waits = trace
+        .events
+        .iter()
+        .filter(|event| event.what == What::Waits);
+    let waiting: BTreeSet<&str> = waits.map(|event| &*event.who).collect();
+    waiting.len()
+}
+
 /// Calls the lab's tool with two payloads under one key; the second must be refused.
 fn refused_by_lab<S: Stage>(
     lab: &mut Lab<'_, S>,
@@ -326,15 +380,18 @@ fn refused_by_lab<S: Stage>(
     let key = fixture.operation_key();
     let agent = lab.agent("lab")?;
     let first = lab.call(&agent, payloads[0], Some(key))?;
-    lab.answer(first_claim, Expected::Ticket(1), &first);
+    let called = lab.called(key, 1);
+    lab.answer(&called, first_claim, Expected::Ticket(1), &first);
     let second = lab.call(&agent, payloads[1], Some(key))?;
+    let before = lab.called_with_another(key, payloads[1]);
     lab.answer(
+        &before,
         "lab: the second is refused",
         Expected::Conflict(key),
         &second,
     );
     let left = lab
-        .rows("lab: one ticket, one replay record", 1, 1)?
+        .rows(&before, "lab: one ticket, one replay record", 1, 1)?
         .tickets;
     Ok(seen(&second, left))
 }

@@ -30,6 +30,11 @@ pub enum FixtureError {
     },
     /// `operation_key` is no key.
     Key(KeyError),
+    /// `operation_key` leaves no room for the second key, which is longer.
+    KeyTooLong {
+        /// How many characters it has.
+        chars: usize,
+    },
 }
 
 impl fmt::Display for FixtureError {
@@ -42,6 +47,11 @@ impl fmt::Display for FixtureError {
                 "unknown member {name:?}: expected operation_key and payload"
             ),
             Self::Key(error) => write!(f, "operation_key: {error}"),
+            Self::KeyTooLong { chars } => write!(
+                f,
+                "operation_key: {chars} characters; at most {MAX_KEY_CHARS} may stand, as a second \
+                 key is this one and {NEW_INTENT:?}"
+            ),
         }
     }
 }
@@ -50,6 +60,9 @@ impl std::error::Error for FixtureError {}
 
 /// What the second intention's key ends in.
 const NEW_INTENT: &str = "-new-intent";
+
+/// The longest key, in characters: the second one is a key too.
+const MAX_KEY_CHARS: usize = OperationKey::MAX_CHARS - NEW_INTENT.len();
 
 /// The priority that a changed payload has.
 const CHANGED_PRIORITY: &str = "urgent";
@@ -78,10 +91,12 @@ impl Fixture {
             return Err(shape("fixture", "an object"));
         };
         let key = match members.remove("operation_key") {
-            Some(Value::String(text)) => OperationKey::new(text).map_err(FixtureError::Key)?,
+            Some(Value::String(text)) => match text.chars().count() {
+                chars if chars > MAX_KEY_CHARS => return Err(FixtureError::KeyTooLong { chars }),
+                _ => OperationKey::new(text).map_err(FixtureError::Key)?,
+            },
             _ => return Err(shape("operation_key", "a string")),
         };
-        OperationKey::new(format!("{key}{NEW_INTENT}")).map_err(FixtureError::Key)?;
         let Some(Value::Object(payload)) = members.remove("payload") else {
             return Err(shape("payload", "an object"));
         };
@@ -116,7 +131,7 @@ impl Fixture {
 
     /// The key of a second, separate intention.
     pub fn new_intent_key(&self) -> OperationKey {
-        OperationKey::new(format!("{}{NEW_INTENT}", self.operation_key))
+        OperationKey::new(new_intent(&self.operation_key))
             .expect("checked when the fixture was read")
     }
 
@@ -131,4 +146,9 @@ impl Fixture {
         payload.insert("priority".to_owned(), Value::from(CHANGED_PRIORITY));
         Value::Object(payload)
     }
+}
+
+/// The key that the second intention of `key` has.
+fn new_intent(key: &OperationKey) -> String {
+    format!("{}{NEW_INTENT}", key.as_str())
 }

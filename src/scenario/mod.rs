@@ -1,20 +1,24 @@
 //! The claims of the article, each a run with checks.
 //!
 //! A scenario is ordinary code over a [`Stage`]: it lets callers call a tool, places faults, and
-//! checks what is left and what came back. [`all`] is the registry, one entry a row of the article.
+//! checks what is left and what came back. A check also names, as a [`Premise`], what must have
+//! happened for it to be worth anything. [`all`] is the registry, one entry a row of the article.
 
 mod agent;
 mod breaker;
 pub mod contracts;
+mod disk;
 mod fixture;
 pub mod lab;
 mod outcome;
+mod records;
 mod refunds;
 mod retries;
 mod stage;
+mod sweep;
 
 pub use fixture::{Fixture, FixtureError};
-pub use outcome::{Check, Checks, Outcome, Plot, Table};
+pub use outcome::{Check, Checks, Outcome, Plot, Premise, Table, Witness};
 pub use stage::{RunError, Stage};
 
 use crate::sim::World;
@@ -28,7 +32,9 @@ pub struct Scenario {
     pub group: &'static str,
     /// What happens, in a few words.
     pub title: &'static str,
-    /// Runs it in a world in which nothing has happened yet.
+    /// The kind of world that it is for, in which nothing has happened yet.
+    pub world: fn() -> World,
+    /// Runs it in such a world.
     pub play: fn(&World, &Fixture) -> Result<Outcome, RunError>,
 }
 
@@ -39,16 +45,19 @@ impl Scenario {
     ///
     /// [`RunError`] when the run came to no outcome.
     pub fn run(&self, fixture: &Fixture) -> Result<Outcome, RunError> {
-        (self.play)(&World::new(), fixture)
+        (self.play)(&(self.world)(), fixture)
     }
 }
 
 macro_rules! registry {
-    ($($group:ident { $($id:ident = $title:literal,)+ })+) => {
+    (@world) => { World::new };
+    (@world $world:ident) => { $world };
+    ($($group:ident { $($id:ident $(in $world:ident)? = $title:literal,)+ })+) => {
         &[$($(Scenario {
             id: stringify!($id),
             group: stringify!($group),
             title: $title,
+            world: registry!(@world $($world)?),
             play: $group::$id,
         },)+)+]
     };
@@ -63,6 +72,20 @@ const ALL: &[Scenario] = registry! {
     concurrent_same_key = "eight callers at once with one key",
     new_key_same_payload = "two keys, one payload",
     deleted_replay_record = "the replay record is deleted, then the same key again",
+    }
+    records {
+    overlapping_calls = "eight callers at once with one key, at a desk with one connection",
+    key_of_another_operation = "the desk's key at a refund service, on one database",
+    key_of_another_tenant = "two tenants with one key",
+    opening_while_another_writes = "a service is opened while a call writes",
+    reused_ticket_id = "a ticket is deleted, and its id goes to the next one",
+    }
+    disk {
+    commit_reports_error = "the commit takes effect and reports an error, then a retry",
+    disk_errors_in_call = "every access of one call fails, in every way",
+    disk_errors_in_opening = "the same while the desk is opened",
+    disk_errors_in_recovery = "the same after a kill, with a journal to roll back",
+    short_reads_in_recovery = "reads end early there, and nobody is told",
     }
     refunds {
     refund_without_key = "no key, the connection breaks after the refund, retried",
@@ -83,12 +106,13 @@ const ALL: &[Scenario] = registry! {
     retry_after_unreadable = "the server asks for something unreadable",
     attempts_capped = "the service stays down, three attempts at most",
     total_time_capped = "the service stays down, two seconds at most",
+    unknown_outcome_is_told = "the answer is lost after the refund, then nobody listens",
     three_layers_multiply = "three layers, each with three attempts",
     one_layer_retries = "one layer with three attempts",
     call_without_timeout_hangs = "a lost request, no timeout",
     call_with_timeout_returns = "a lost request, a timeout of one second",
-    lockstep_stampede = "100 clients back off without jitter",
-    jitter_spreads_load = "100 clients back off with full jitter",
+    lockstep_stampede in many_machines = "100 clients back off without jitter",
+    jitter_spreads_load in many_machines = "100 clients back off with full jitter",
     }
     breaker {
     breaker_opens = "four calls to a dead service",
@@ -116,6 +140,12 @@ const ALL: &[Scenario] = registry! {
     contract_retry_after_retention = "a success, then the same request when its key is forgotten",
     }
 };
+
+/// A world in which no move takes time, as if each process had a machine of its own: in the usual
+/// one a hundred clients that act at one moment do so one after the other.
+fn many_machines() -> World {
+    World::timeless(true)
+}
 
 /// Every scenario, in the article's order.
 pub fn all() -> &'static [Scenario] {

@@ -6,11 +6,11 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Checks, Fixture, Outcome, RunError, Table};
-use crate::client::{Backoff, Class, Failure, GaveUp, Jitter, Policy, retry};
+use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
+use crate::client::{Backoff, Class, Effect, Failure, GaveUp, Jitter, Policy, retry};
 use crate::json::{Finite, Value};
-use crate::key::{OperationKey, published_action_key};
-use crate::sim::trace::What;
+use crate::key::{KeyError, OperationKey, published_action_key};
+use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
 use crate::tool::refunds::{Recording, RefundRequest, RefundService};
 use crate::tool::{BEFORE_RECORD, ToolError};
@@ -24,9 +24,12 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
     let answer = shop.retried(&|_| None)?;
-    shop.check_answer("the retry gets a second refund", "R2", &answer);
-    shop.check_rows("two refunds of one order, no replay record", 2, 0)?;
+    let broke = shop.answer_lost();
+    shop.check_answer(&broke, "the retry gets a second refund", "R2", &answer);
+    let claim = "two refunds of one order, no replay record";
+    shop.check_rows(&broke, claim, 2, 0)?;
     shop.checks.check(
+        broke,
         "the line that its program prints",
         Value::from(vec![
             "attempt 1: response lost after processing; retrying".into(),
@@ -40,11 +43,14 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
 pub(super) fn refund_with_action_key(world: &World, _: &Fixture) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, Recording::WithEffect)?;
     shop.network.place(1, Verdict::BreakAfterwards);
-    let key = the_key();
+    let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
-    shop.check_answer("the retry gets the first refund", "R1", &answer);
-    shop.check_rows("one refund, one replay record", 1, 1)?;
+    let broke = shop.answer_lost();
+    shop.check_answer(&broke, "the retry gets the first refund", "R1", &answer);
+    shop.check_rows(&broke, "one refund, one replay record", 1, 1)?;
+    let repeated = shop.called_with(&key, 2);
     shop.checks.check(
+        repeated,
         "the key is the published one",
         "91329aaacb7155b3",
         key.as_str(),
@@ -61,10 +67,12 @@ pub(super) fn refund_key_per_attempt(world: &World, _: &Fixture) -> Result<Outco
     shop.network.place(1, Verdict::BreakAfterwards);
     let answer = shop.retried(&|attempt| {
         let attempt = format!("{RUN} attempt {attempt}");
-        Some(published_action_key(&attempt, TOOL, &order().to_json()))
+        let key = published_action_key(&attempt, TOOL, &order().to_json());
+        Some(key.expect("run and tool have names"))
     })?;
-    shop.check_answer("the retry gets a second refund", "R2", &answer);
-    shop.check_rows("two refunds, two replay records", 2, 2)?;
+    let broke = shop.answer_lost();
+    shop.check_answer(&broke, "the retry gets a second refund", "R2", &answer);
+    shop.check_rows(&broke, "two refunds, two replay records", 2, 2)?;
     shop.outcome([])
 }
 
@@ -91,9 +99,13 @@ fn crash_before_the_record(
 ) -> Result<Outcome, RunError> {
     let mut shop = Shop::open(world, recording)?;
     world.strike(SERVICE, BEFORE_RECORD, 1, Strike::Kill);
-    let key = the_key();
+    let key = the_key()?;
     let answer = shop.retried(&|_| Some(key.clone()))?;
+    let crashed = shop.happened("the service was killed at its work", 1, |event| {
+        *event.who == *SERVICE && event.what == What::Killed
+    });
     shop.check_answer(
+        &crashed,
         "the retry finds no record and gets a new refund",
         &format!("R{refunds}"),
         &answer,
@@ -103,7 +115,7 @@ fn crash_before_the_record(
     } else {
         "the first refund was committed before the crash: two refunds, one replay record"
     };
-    shop.check_rows(claim, refunds, 1)?;
+    shop.check_rows(&crashed, claim, refunds, 1)?;
     shop.outcome([])
 }
 
@@ -116,7 +128,7 @@ pub(super) fn order() -> RefundRequest {
     }
 }
 
-fn the_key() -> OperationKey {
+pub(super) fn the_key() -> Result<OperationKey, KeyError> {
     published_action_key(RUN, TOOL, &order().to_json())
 }
 
@@ -128,7 +140,7 @@ pub(super) fn answer_of(refund: &str) -> Value {
     ])
 }
 
-fn refund_id(answer: &Result<Value, String>) -> Value {
+pub(super) fn refund_id(answer: &Result<Value, String>) -> Value {
     let answer = answer.as_ref().ok();
     answer
         .and_then(|answer| answer.get("refund_id"))
@@ -155,9 +167,18 @@ impl std::fmt::Display for RefundFailure {
 impl Failure for RefundFailure {
     fn class(&self) -> Class {
         match self {
-            Self::Service(ToolError::TimedOut | ToolError::Interrupted(_)) => Class::Retryable,
+            Self::Service(ToolError::Interrupted(_)) => Class::Retryable,
+            Self::Service(error) if error.may_have_taken_effect() => Class::Retryable,
             Self::Service(_) => Class::Final,
-            Self::Network(_) => Class::Retryable,
+            Self::Network(error) => error.class(),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Service(error) if error.may_have_taken_effect() => Effect::MayBeDone,
+            Self::Service(_) => Effect::NotDone,
+            Self::Network(error) => error.effect(),
         }
     }
 }
@@ -176,12 +197,14 @@ pub(super) struct Shop<'a> {
 
 impl<'a> Shop<'a> {
     pub(super) fn open(world: &'a World, recording: Recording) -> Result<Self, RunError> {
+        let agent = world.start("agent");
+        let service = world.run(&agent, start_service(world, recording))?;
         Ok(Self {
             world,
             network: Network::new(Verdict::Deliver),
             checks: Checks::default(),
-            service: RefCell::new(Rc::new(start_service(world, recording)?)),
-            agent: RefCell::new(world.start("agent")),
+            service: RefCell::new(Rc::new(service.ok_or(RunError::NoEnd)??)),
+            agent: RefCell::new(agent),
             recording,
             attempts: Cell::default(),
             printed: RefCell::default(),
@@ -206,14 +229,14 @@ impl<'a> Shop<'a> {
     ) -> Result<Value, RefundFailure> {
         self.attempts.set(self.attempts.get() + 1);
         if !self.service.borrow().host().is_alive() {
-            let restarted = start_service(self.world, self.recording);
+            let restarted = start_service(self.world, self.recording).await;
             let restarted = restarted.map_err(|error| RefundFailure::Service(error.into()))?;
             self.service.replace(Rc::new(restarted));
         }
         let agent = self.agent();
         agent.record(What::Called {
             tool: TOOL,
-            key: key.map(ToString::to_string),
+            key: key.map(|key| key.as_str().to_owned()),
             payload: request.to_json().compact(),
         });
         let service = Rc::clone(&self.service.borrow());
@@ -238,8 +261,8 @@ impl<'a> Shop<'a> {
     }
 
     /// Up to three attempts, one second each, with `key` for the attempt of each number.
-    fn retried(
-        &mut self,
+    pub(super) fn retried(
+        &self,
         key: &dyn Fn(u32) -> Option<OperationKey>,
     ) -> Result<Result<Value, String>, RunError> {
         let agent = self.agent();
@@ -251,17 +274,16 @@ impl<'a> Shop<'a> {
         };
         let (base, cap) = (Duration::from_millis(100), Duration::from_secs(1));
         let mut backoff = Backoff::new(base, cap, Jitter::Full, Rng::new(7));
-        let shop = &*self;
         let done = self.world.run(
             &agent,
             retry(
                 &agent,
                 &policy,
                 &mut backoff,
-                async |attempt| shop.attempt(&order(), key(attempt).as_ref()).await,
+                async |attempt| self.attempt(&order(), key(attempt).as_ref()).await,
                 |retrying| {
                     let (attempt, cause) = (retrying.attempt, retrying.cause);
-                    shop.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
+                    self.print(&agent, format!("attempt {attempt}: {cause}; retrying"));
                 },
             ),
         )?;
@@ -279,12 +301,57 @@ impl<'a> Shop<'a> {
         Value::from(self.printed.borrow().clone())
     }
 
-    fn check_answer(&mut self, claim: &str, refund: &str, answer: &Result<Value, String>) {
+    /// A premise read from what has happened so far.
+    pub(super) fn happened(
+        &self,
+        what: impl Into<String>,
+        times: usize,
+        is_it: impl Fn(&Event) -> bool,
+    ) -> Premise {
+        Premise::happened(&self.world.trace(), what, times, is_it)
+    }
+
+    /// That the service had done its work when its answer was lost.
+    pub(super) fn answer_lost(&self) -> Premise {
+        self.happened("the service's answer was lost", 1, |event| {
+            let lost = matches!(
+                event.what,
+                What::Message {
+                    fate: Fate::Lost,
+                    ..
+                }
+            );
+            *event.who == *SERVICE && lost
+        })
+    }
+
+    /// That the agent called `times` times.
+    pub(super) fn called(&self, times: usize) -> Premise {
+        self.happened("the agent called for a refund", times, |event| {
+            matches!(event.what, What::Called { .. })
+        })
+    }
+
+    /// That the agent sent `key` `times` times.
+    pub(super) fn called_with(&self, key: &OperationKey, times: usize) -> Premise {
+        self.happened(format!("key {key} was sent"), times, |event| {
+            matches!(&event.what, What::Called { key: Some(sent), .. } if sent == key.as_str())
+        })
+    }
+
+    pub(super) fn check_answer(
+        &mut self,
+        premise: &Premise,
+        claim: &str,
+        refund: &str,
+        answer: &Result<Value, String>,
+    ) {
         let seen = match answer {
             Ok(answer) => answer.clone(),
             Err(error) => Value::from(error.as_str()),
         };
-        self.checks.check(claim, answer_of(refund), seen);
+        self.checks
+            .check(premise.clone(), claim, answer_of(refund), seen);
     }
 
     fn count(&self, table: &str) -> rusqlite::Result<i64> {
@@ -297,15 +364,20 @@ impl<'a> Shop<'a> {
     /// Counts the rows of both tables against what is claimed.
     pub(super) fn check_rows(
         &mut self,
+        premise: &Premise,
         claim: &str,
         refunds: i64,
         requests: i64,
     ) -> Result<(), RunError> {
         let rows = |refunds: i64, requests: i64| {
-            Value::object([("refunds", refunds.into()), ("requests", requests.into())])
+            Value::object([
+                ("refunds", refunds.into()),
+                ("refund_requests", requests.into()),
+            ])
         };
-        let seen = rows(self.count("refunds")?, self.count("requests")?);
-        self.checks.check(claim, rows(refunds, requests), seen);
+        let seen = rows(self.count("refunds")?, self.count("refund_requests")?);
+        self.checks
+            .check(premise.clone(), claim, rows(refunds, requests), seen);
         Ok(())
     }
 
@@ -318,8 +390,11 @@ impl<'a> Shop<'a> {
         let trace = self.world.trace();
         let refunds = self.count("refunds")?;
         let of_the_order = self.count("refunds WHERE order_id = 'A-7' AND amount = 49.0")?;
+        let asked = self.happened("a request reached the service", 1, |event| {
+            matches!(&event.what, What::Message { to, fate: Fate::Arrives } if **to == *SERVICE)
+        });
         let claim = "refunds of the order, in full";
-        self.checks.check(claim, refunds, of_the_order);
+        self.checks.check(asked, claim, refunds, of_the_order);
         let observer = self.world.start("observer").connect(DATABASE)?;
         let values = values.into_iter().chain([
             ("attempts", self.attempts.get().into()),
@@ -330,7 +405,7 @@ impl<'a> Shop<'a> {
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables: vec![
                 Table::read(&observer, "refunds")?,
-                Table::read(&observer, "requests")?,
+                Table::read(&observer, "refund_requests")?,
             ],
             plots: Vec::new(),
             trace,
@@ -340,7 +415,10 @@ impl<'a> Shop<'a> {
 
 const DATABASE: &str = "refunds.db";
 
-fn start_service(world: &World, recording: Recording) -> rusqlite::Result<RefundService<Process>> {
+async fn start_service(
+    world: &World,
+    recording: Recording,
+) -> rusqlite::Result<RefundService<Process>> {
     let process = world.start(SERVICE);
-    RefundService::new(process.connect(DATABASE)?, process, recording)
+    RefundService::open(process.connect(DATABASE)?, process, recording).await
 }

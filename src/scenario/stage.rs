@@ -3,12 +3,13 @@ use std::future::Future;
 
 use rusqlite::Connection;
 
+use crate::key::KeyError;
 use crate::sim::trace::{Trace, What};
 use crate::sim::{Host, Point, Process, Script, Strike, World, WorldError};
 use crate::tool::ToolError;
 
 /// The file that every process of a scenario opens.
-const DATABASE: &str = "tickets.db";
+pub(super) const DATABASE: &str = "tickets.db";
 
 /// Where a scenario plays: the simulated world, or, to test that world's truth, real files and
 /// threads.
@@ -16,12 +17,17 @@ pub trait Stage {
     /// The process that a tool runs in.
     type Host: Host;
 
-    /// Starts a process with a connection of its own to the scenario's database.
+    /// Starts a process with a connection of its own to the scenario's database, and runs it alone
+    /// until it has opened what it works with.
     ///
     /// # Errors
     ///
-    /// What SQLite says.
-    fn enter(&self, process: &str) -> Result<(Connection, Self::Host), RunError>;
+    /// What SQLite says, or [`RunError`] when it came to no end.
+    fn enter<T>(
+        &self,
+        process: &str,
+        open: impl AsyncFnOnce(Connection, Self::Host) -> rusqlite::Result<T>,
+    ) -> Result<T, RunError>;
 
     /// Places an error at the `visit`-th time, from 1, that `process` passes `point`.
     fn fail_at(&self, process: &str, point: Point, visit: u32);
@@ -48,10 +54,11 @@ pub trait Stage {
         T: Send,
         F: Future<Output = T>;
 
-    /// Adds what a process did to the trace, where there is one.
+    /// Adds what a process did to the trace.
     fn record(host: &Self::Host, what: What);
 
-    /// What happened; empty where nobody could watch.
+    /// What happened, as far as this stage can see it: at least what was recorded, the faults that
+    /// struck and the waits for a lock.
     fn trace(&self) -> Trace;
 }
 
@@ -65,6 +72,8 @@ pub enum RunError {
     Database(rusqlite::Error),
     /// A call that had to succeed for the scenario to go on did not.
     Call(ToolError),
+    /// What a scenario derives a key from names nothing.
+    Key(KeyError),
     /// A process died that no scenario kills, or waits for what never comes.
     NoEnd,
 }
@@ -75,6 +84,7 @@ impl fmt::Display for RunError {
             Self::World(error) => error.fmt(f),
             Self::Database(error) => write!(f, "database: {error}"),
             Self::Call(error) => write!(f, "a call failed that had to succeed: {error}"),
+            Self::Key(error) => error.fmt(f),
             Self::NoEnd => f.write_str("a process died or hangs that was to come to an end"),
         }
     }
@@ -94,6 +104,12 @@ impl From<rusqlite::Error> for RunError {
     }
 }
 
+impl From<KeyError> for RunError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
+}
+
 impl From<ToolError> for RunError {
     fn from(error: ToolError) -> Self {
         Self::Call(error)
@@ -103,9 +119,15 @@ impl From<ToolError> for RunError {
 impl Stage for World {
     type Host = Process;
 
-    fn enter(&self, process: &str) -> Result<(Connection, Process), RunError> {
+    fn enter<T>(
+        &self,
+        process: &str,
+        open: impl AsyncFnOnce(Connection, Process) -> rusqlite::Result<T>,
+    ) -> Result<T, RunError> {
         let process = self.start(process);
-        Ok((process.connect(DATABASE)?, process))
+        let opens = open(process.connect(DATABASE)?, process.clone());
+        let opened = World::run(self, &process, opens)?;
+        Ok(opened.ok_or(RunError::NoEnd)??)
     }
 
     fn fail_at(&self, process: &str, point: Point, visit: u32) {
@@ -127,8 +149,9 @@ impl Stage for World {
     {
         let mut callers = Vec::new();
         for name in names {
-            let (connection, process) = self.enter(name)?;
-            callers.push((process.clone(), work(connection, process)));
+            let process = self.start(name);
+            let work = work(process.connect(DATABASE)?, process.clone());
+            callers.push((process, work));
         }
         World::run_together(self, callers, &mut Script::default())?
             .into_iter()

@@ -39,4 +39,12 @@ pub trait Host {
     /// Waits, after an answer of SQLITE_BUSY, until the lock may be had or `deadline` (on the
     /// scale of [`Host::now`]) has come. It may return early; the caller tries again.
     fn lock_freed(&self, deadline: Duration) -> impl Future<Output = ()>;
+
+    /// Waits for `turn`, for which another call on the same connection must end. `None` when
+    /// `deadline` (on the scale of [`Host::now`]) came first.
+    fn turn<T>(
+        &self,
+        turn: impl Future<Output = T>,
+        deadline: Duration,
+    ) -> impl Future<Output = Option<T>>;
 }

@@ -1,9 +1,9 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 use super::trace::{Fate, What};
 use super::{Host, Process};
@@ -101,7 +101,11 @@ impl Network {
     ) -> Result<T, NetworkError> {
         let number = self.sent.get() + 1;
         self.sent.set(number);
-        let verdict = self.verdict(number);
+        let verdict = if caller.is_spared() {
+            Verdict::Deliver
+        } else {
+            self.verdict(number)
+        };
         caller.message(
             service,
             match verdict {
@@ -116,38 +120,30 @@ impl Network {
             Verdict::LoseRequest => return caller.hang().await,
             _ => {}
         }
-        let reply = Rc::new(RefCell::new(None));
-        let (to, at, slot, wake) = (
-            caller.clone(),
-            service.clone(),
-            Rc::clone(&reply),
-            caller.waker(),
-        );
+        let (tell, told) = oneshot::channel();
+        let (to, at) = (caller.clone(), service.clone());
         service.spawn(async move {
             if let Verdict::DelayRequest(time) = verdict {
-                at.sleep_until(at.now() + time).await;
+                at.sleep_until(at.now().saturating_add(time)).await;
             }
             let response = work.await;
             if let Verdict::Delay(time) = verdict {
-                at.sleep_until(at.now() + time).await;
+                at.sleep_until(at.now().saturating_add(time)).await;
             }
-            let told = match verdict {
+            let reply = match verdict {
                 Verdict::LoseResponse => None,
                 Verdict::BreakAfterwards => Some(Err(NetworkError::ResponseLost)),
                 _ => Some(Ok(response)),
             };
-            let arrives = matches!(told, Some(Ok(_)));
+            let arrives = matches!(reply, Some(Ok(_)));
             at.message(&to, if arrives { Fate::Arrives } else { Fate::Lost });
-            if told.is_some() {
-                slot.replace(told);
-                wake();
-            }
+            // A caller that gave up does not listen.
+            let _ = reply.map(|reply| tell.send(reply));
         });
-        std::future::poll_fn(|_| match reply.take() {
-            Some(told) => Poll::Ready(told),
-            None => Poll::Pending,
-        })
-        .await
+        match told.await {
+            Ok(reply) => reply,
+            Err(_) => caller.hang().await,
+        }
     }
 }
 

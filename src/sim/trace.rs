@@ -5,8 +5,10 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::disk::{Access, Failing};
 use super::{Clock, Point};
 use crate::json::Value;
+use crate::text::visible;
 
 pub use super::disk::{LockLevel, Loss};
 
@@ -75,7 +77,9 @@ pub enum What {
     },
     /// SQLITE_BUSY: the caller begins to wait for a lock.
     Waits,
-    /// A wait for a lock is over.
+    /// Another call has the connection: the caller begins to wait for its turn.
+    AwaitsTurn,
+    /// A wait for a lock or a turn is over.
     Waited {
         /// How long it took.
         waited: Duration,
@@ -88,6 +92,15 @@ pub enum What {
         file: Rc<str>,
         /// What was done.
         operation: Operation,
+    },
+    /// The disk failed at an access.
+    DiskFails {
+        /// The file's name.
+        file: Rc<str>,
+        /// What was asked.
+        access: Access,
+        /// How it failed.
+        failing: Failing,
     },
     /// A placed fault raised an error.
     Struck(Point),
@@ -196,6 +209,7 @@ impl Event {
                 ],
             ),
             What::Waits => add("waits", vec![]),
+            What::AwaitsTurn => add("awaits_turn", vec![]),
             What::Waited { waited } => {
                 add("waited", vec![("waited_ms", Value::from(millis(*waited)))]);
             }
@@ -227,6 +241,19 @@ impl Event {
                 });
                 add("disk", rest);
             }
+            What::DiskFails {
+                file,
+                access,
+                failing,
+            } => add(
+                "disk_fails",
+                vec![
+                    ("file", Value::from(&**file)),
+                    ("access", Value::from(access.name())),
+                    ("error", Value::from(failing.error.name())),
+                    ("done", Value::from(failing.done.name())),
+                ],
+            ),
             What::Struck(point) => add("struck", vec![("point", Value::from(point.0))]),
             What::Killed => add("killed", vec![]),
             What::PowerLost(loss) => add(
@@ -250,17 +277,24 @@ impl fmt::Display for Event {
     }
 }
 
+/// On one line, without anything that would act on a terminal; [`Event::to_json`] keeps the texts
+/// as they are.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::Called { tool, key, payload } => match key {
-                Some(key) => write!(f, "calls {tool} with key {key}: {payload}"),
-                None => write!(f, "calls {tool} without a key: {payload}"),
+                Some(key) => write!(
+                    f,
+                    "calls {tool} with key {}: {}",
+                    visible(key),
+                    visible(payload)
+                ),
+                None => write!(f, "calls {tool} without a key: {}", visible(payload)),
             },
-            What::Answered { answer } => write!(f, "has the answer {answer}"),
-            What::Failed { error } => write!(f, "sees an error: {error}"),
+            What::Answered { answer } => write!(f, "has the answer {}", visible(answer)),
+            What::Failed { error } => write!(f, "sees an error: {}", visible(error)),
             What::Reached(point) => write!(f, "reaches {point}"),
-            What::Sql(sql) => f.write_str(sql),
+            What::Sql(sql) => visible(sql).fmt(f),
             What::Lock {
                 file,
                 from,
@@ -275,10 +309,11 @@ impl fmt::Display for What {
                 }
             }
             What::Timer { until } => write!(f, "sets a timer for {} ms", millis(*until)),
-            What::Printed(line) => write!(f, "prints {line}"),
+            What::Printed(line) => write!(f, "prints {}", visible(line)),
             What::Message { to, fate } => write!(f, "its message to {to} {}", fate.name()),
             What::Waits => f.write_str("SQLITE_BUSY: waits for the lock"),
-            What::Waited { waited } => write!(f, "waited {} ms for the lock", millis(*waited)),
+            What::AwaitsTurn => f.write_str("waits for its turn on the connection"),
+            What::Waited { waited } => write!(f, "waited {} ms", millis(*waited)),
             What::Disk {
                 number,
                 file,
@@ -300,6 +335,11 @@ impl fmt::Display for What {
                     } => write!(f, "delete {file}"),
                 }
             }
+            What::DiskFails {
+                file,
+                access,
+                failing,
+            } => write!(f, "the disk fails at {} {file}: {failing}", access.name()),
             What::Struck(point) => write!(f, "a fault strikes at {point}"),
             What::Killed => f.write_str("the process is killed"),
             What::PowerLost(loss) => write!(f, "the power fails: {loss}"),

@@ -1,14 +1,18 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::disk::{Disk, DiskFaults, DiskStrike, Image, Loss, Moment, ProcessId};
+use super::disk::{
+    Access, Disk, DiskFaults, DiskStrike, Failing, Image, Lasting, Loss, Moment, ProcessId,
+};
 use super::schedule::{Chooser, Schedule, Script};
 use super::trace::{Recorder, Trace, What};
 use super::{Host, Point, Struck};
@@ -32,6 +36,8 @@ struct Inner {
     move_takes: Duration,
     disk: Disk,
     rules: RefCell<Vec<Rule>>,
+    /// Whether nothing that is placed to fail does.
+    spared: Cell<bool>,
     schedule: RefCell<Schedule>,
     /// What wakes the task that is being polled.
     moving: RefCell<Rc<Cell<Wakes>>>,
@@ -113,6 +119,11 @@ impl World {
         Self::on(true, MOVE_TAKES, Disk::new)
     }
 
+    /// A world at time zero with an empty disk and no process, that keeps no trace.
+    pub fn unwatched() -> Self {
+        Self::on(false, MOVE_TAKES, Disk::new)
+    }
+
     /// A world whose clock stands still while anybody can move, so that the order of moves alone
     /// tells two of its states apart. It keeps a trace only if it is `watched`.
     pub fn timeless(watched: bool) -> Self {
@@ -139,6 +150,7 @@ impl World {
             recorder,
             move_takes,
             rules: RefCell::default(),
+            spared: Cell::default(),
             schedule: RefCell::default(),
             moving: RefCell::default(),
             spawned: RefCell::default(),
@@ -182,7 +194,48 @@ impl World {
         self.0.disk.strike(number, strike);
     }
 
-    /// Asks `faults` before every numbered disk operation whether something befalls.
+    /// Lets the disk fail at access `number`, counted from 1 over the world's life; see
+    /// [`World::disk_accesses`].
+    pub fn fail_disk(&self, number: u64, failing: Failing, lasting: Lasting) {
+        if !self.0.spared.get() {
+            self.0.disk.fail(number, failing, lasting);
+        }
+    }
+
+    /// Takes every placed failing of the disk away.
+    pub fn repair_disk(&self) {
+        self.0.disk.repair();
+    }
+
+    /// How often the disk has failed.
+    pub fn disk_failures(&self) -> u64 {
+        self.0.disk.failures()
+    }
+
+    /// How often a process has asked anything of the disk, reads and locks included.
+    pub fn disk_accesses(&self) -> u64 {
+        self.0.disk.accesses()
+    }
+
+    /// Keeps, from now on, what each access of the disk was.
+    pub fn keep_disk_log(&self) {
+        self.0.disk.keep_log();
+    }
+
+    /// What each access of the disk was since the last call; empty unless
+    /// [`World::keep_disk_log`] was called.
+    pub fn take_disk_log(&self) -> Vec<Access> {
+        self.0.disk.take_log()
+    }
+
+    /// Lets nothing fail from now on: no strike that is placed at a point befalls anybody, no
+    /// failing of the disk that is placed after this, and every network delivers at once. What a scenario still shows then, it does not owe to its faults.
+    pub fn spare(&self) {
+        self.0.spared.set(true);
+    }
+
+    /// Asks `faults` before every numbered disk operation, and at every access, whether something
+    /// befalls.
     pub fn put_disk_at_risk(&self, faults: Rc<dyn DiskFaults>) {
         self.0.disk.put_at_risk(faults);
     }
@@ -326,11 +379,10 @@ impl World {
             let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
             clock.advance(self.0.move_takes);
             task.wakes.set(Wakes::default());
+            task.woken.0.store(false, Ordering::Relaxed);
             self.0.moving.replace(Rc::clone(&task.wakes));
-            let polled = task
-                .work
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()));
+            let waker = Waker::from(Arc::clone(&task.woken));
+            let polled = task.work.as_mut().poll(&mut Context::from_waker(&waker));
             if polled.is_pending() {
                 tasks.push(task);
             }
@@ -371,7 +423,19 @@ impl World {
 struct Task<'a> {
     process: Process,
     wakes: Rc<Cell<Wakes>>,
+    /// Set by whoever completes what the task waits for.
+    woken: Arc<Woken>,
     work: Pin<Box<dyn Future<Output = ()> + 'a>>,
+}
+
+/// An atomic although a world has one thread, since a [`Waker`] must bear to be sent.
+#[derive(Debug, Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl fmt::Debug for Task<'_> {
@@ -382,7 +446,7 @@ impl fmt::Debug for Task<'_> {
 
 impl Task<'_> {
     fn can_move(&self) -> bool {
-        self.process.is_true(self.wakes.get())
+        self.woken.0.load(Ordering::Relaxed) || self.process.is_true(self.wakes.get())
     }
 }
 
@@ -395,6 +459,7 @@ impl<'a> Task<'a> {
         Self {
             process: process.clone(),
             wakes: Rc::new(Cell::new(Wakes::now())),
+            woken: Arc::default(),
             work: Box::pin(async move {
                 let done = work.await;
                 // What a process did after its death never left it.
@@ -504,14 +569,9 @@ impl Process {
         self.0.world.0.spawned.borrow_mut().push(Task {
             process: self.clone(),
             wakes: Rc::new(Cell::new(Wakes::now())),
+            woken: Arc::default(),
             work: Box::pin(work),
         });
-    }
-
-    /// What lets the task that moves now move again, from within another one.
-    pub fn waker(&self) -> impl Fn() + 'static {
-        let wakes = Rc::clone(&self.0.world.0.moving.borrow());
-        move || wakes.set(wakes.get().and(Wakes::now()))
     }
 
     /// Lets the schedule choose who moves.
@@ -529,6 +589,11 @@ impl Process {
         Rc::clone(&self.0.name)
     }
 
+    /// Whether its world lets nothing fail.
+    pub(super) fn is_spared(&self) -> bool {
+        self.0.world.0.spared.get()
+    }
+
     /// Stops until one of `wakes` comes true.
     async fn pause(&self, wakes: Wakes) {
         let mut passed = false;
@@ -538,11 +603,16 @@ impl Process {
                 return Poll::Ready(());
             }
             passed = true;
-            let moving = self.0.world.0.moving.borrow();
-            moving.set(moving.get().and(wakes));
+            self.wake_on(wakes);
             Poll::Pending
         })
         .await;
+    }
+
+    /// Adds to what lets the task that moves now move again.
+    fn wake_on(&self, wakes: Wakes) {
+        let moving = self.0.world.0.moving.borrow();
+        moving.set(moving.get().and(wakes));
     }
 
     /// The strike placed for this visit to `point`, taken off its list.
@@ -560,6 +630,9 @@ impl Process {
                 }
             }
         };
+        if self.is_spared() {
+            return None;
+        }
         let mut rules = self.0.world.0.rules.borrow_mut();
         let hit = rules.iter().position(|rule| {
             rule.process == self.0.name && rule.point == point && rule.visit == visit
@@ -605,5 +678,26 @@ impl Host for Process {
         self.record(What::Waited {
             waited: self.now() - began,
         });
+    }
+    async fn turn<T>(&self, turn: impl Future<Output = T>, deadline: Duration) -> Option<T> {
+        let began = self.now();
+        self.record(What::AwaitsTurn);
+        let mut turn = pin!(turn);
+        let given = std::future::poll_fn(|context| match turn.as_mut().poll(context) {
+            Poll::Ready(given) => Poll::Ready(Some(given)),
+            Poll::Pending if self.now() >= deadline => Poll::Ready(None),
+            Poll::Pending => {
+                self.wake_on(Wakes {
+                    at: Some(deadline),
+                    ..Wakes::default()
+                });
+                Poll::Pending
+            }
+        })
+        .await;
+        self.record(What::Waited {
+            waited: self.now() - began,
+        });
+        given
     }
 }

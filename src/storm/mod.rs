@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::time::Duration;
 
-pub use record::{JITTERS, RECORDED, Recorded, finish, record};
+pub use record::{JITTERS, RECORDED, RecordStep, Recorded, finish, record};
 pub use setup::{ATTEMPTS, Budget, CAPACITY, CLIENTS, DELAY_MS, RUNS, Server, Setup, TOKENS};
 
 use crate::client::{Backoff, Breaker, Permit};
@@ -172,6 +172,11 @@ impl<'a> Storm<'a> {
         }
         self.begin_run();
         true
+    }
+
+    /// How many of its runs are over.
+    pub fn runs_done(&self) -> u32 {
+        self.run
     }
 
     /// What was counted so far.

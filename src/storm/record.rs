@@ -56,38 +56,72 @@ const AWS_CLIENTS: [u32; 7] = [10, 40, 70, 100, 130, 160, 190];
 /// The kinds of jitter, as [`Setup::set`] names them.
 pub const JITTERS: [&str; 4] = ["none", "full", "equal", "decorrelated"];
 
+/// How far the record of the storms has come.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordStep {
+    /// Which storm it is at, counted from 1.
+    pub storm: usize,
+    /// How many there are.
+    pub storms: usize,
+    /// How many runs of this one are over.
+    pub runs_done: u32,
+    /// How many it has.
+    pub runs: u32,
+}
+
 /// What `results.json` says of storms: each of [`RECORDED`], and the published set-up with 10 to 190
-/// clients, for each number the mean of 100 runs.
+/// clients, for each number the mean of 100 runs. Before each slice of a storm `go_on` is asked;
+/// `None` when it said no.
 ///
 /// # Errors
 ///
 /// The word of a set-up that cannot be read, a mistake of this file.
-pub fn record() -> Result<Value, String> {
+pub fn record(mut go_on: impl FnMut(RecordStep) -> bool) -> Result<Option<Value>, String> {
+    let storms = RECORDED.len() + AWS_CLIENTS.len() * JITTERS.len();
+    let mut begun = 0;
+    let mut play = |setup: &Setup, of: &dyn Fn(&Storm<'_>) -> Value| {
+        begun += 1;
+        finish_while(setup, of, |storm| {
+            go_on(RecordStep {
+                storm: begun,
+                storms,
+                runs_done: storm.runs_done(),
+                runs: setup.runs,
+            })
+        })
+    };
     let mut cases = Vec::new();
     for case in &RECORDED {
-        let setup = Setup::parse(case.setup)?;
-        cases.push((case.id, finish(&setup, |storm| storm.to_json())));
+        let Some(played) = play(&Setup::parse(case.setup)?, &|storm: &Storm<'_>| {
+            storm.to_json()
+        }) else {
+            return Ok(None);
+        };
+        cases.push((case.id, played));
     }
     let mut counts = Vec::new();
     for clients in AWS_CLIENTS {
         let mut kinds = Vec::new();
         for jitter in JITTERS {
             let setup = Setup::parse(&format!("clients={clients} jitter={jitter}"))?;
-            let means = finish(&setup, |storm| {
+            let means = |storm: &Storm<'_>| {
                 let calls = storm.totals().calls / u64::from(setup.runs);
                 Value::object([
                     ("calls", Value::from(calls)),
                     ("time_ms", Value::from(storm.time_ms())),
                 ])
-            });
-            kinds.push((jitter, means));
+            };
+            let Some(played) = play(&setup, &means) else {
+                return Ok(None);
+            };
+            kinds.push((jitter, played));
         }
         counts.push((clients.to_string(), Value::object(kinds)));
     }
-    Ok(Value::object([
+    Ok(Some(Value::object([
         ("cases", Value::object(cases)),
         ("aws_by_clients", Value::object(counts)),
-    ]))
+    ])))
 }
 
 /// Runs a storm to its end, and answers what `of` takes from it.
@@ -96,4 +130,22 @@ pub fn finish<T>(setup: &Setup, of: impl FnOnce(&Storm<'_>) -> T) -> T {
     let mut storm = Storm::new(setup, &breakers);
     while storm.advance() {}
     of(&storm)
+}
+
+/// The same, but before each slice `go_on` is asked; `None` when it said no.
+fn finish_while<T>(
+    setup: &Setup,
+    of: impl FnOnce(&Storm<'_>) -> T,
+    mut go_on: impl FnMut(&Storm<'_>) -> bool,
+) -> Option<T> {
+    let breakers = setup.breakers();
+    let mut storm = Storm::new(setup, &breakers);
+    loop {
+        if !go_on(&storm) {
+            return None;
+        }
+        if !storm.advance() {
+            return Some(of(&storm));
+        }
+    }
 }

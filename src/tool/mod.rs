@@ -5,11 +5,14 @@
 //! whoever runs it may strike there.
 
 pub mod contracts;
+mod database;
+mod error;
+mod record;
 pub mod refunds;
-mod replay;
 pub mod tickets;
 
-pub use replay::{LOCK_WAIT_LIMIT, ToolError};
+pub use database::LOCK_WAIT_LIMIT;
+pub use error::ToolError;
 
 use crate::sim::Point;
 

@@ -5,6 +5,19 @@ pub mod real;
 
 use tool_retries::json::{self, Value};
 use tool_retries::scenario::{Fixture, Outcome, Scenario, all};
+use tool_retries::sim::{Process, World};
+use tool_retries::tool::tickets::TicketDesk;
+
+/// The tool with its tables, opened by `process`.
+pub fn open_desk(world: &World, process: &Process) -> TicketDesk<Process> {
+    let opens = async {
+        let desk = TicketDesk::open(process.connect("tickets.db")?, process.clone()).await?;
+        desk.create_tables().await?;
+        Ok::<_, rusqlite::Error>(desk)
+    };
+    let opened = world.run(process, opens).unwrap();
+    opened.expect("it comes to an end").expect("it opens")
+}
 
 /// The committed record.
 pub fn recorded() -> Value {

@@ -33,7 +33,7 @@ pub(super) async fn serve(call: &Call, lease: Option<Duration>) -> Result<i64, R
             if call.now_ms() < record.leased_until_ms {
                 return Err(Refusal::InProgress);
             }
-            call.run(
+            call.write(
                 "UPDATE requests SET claims = claims + 1, leased_until_ms = ?2 WHERE key = ?1",
                 &[Key, Number(call.leased_until_ms(lease))],
             )
@@ -41,7 +41,7 @@ pub(super) async fn serve(call: &Call, lease: Option<Duration>) -> Result<i64, R
             record.claims + 1
         }
         None => {
-            call.run(
+            call.write(
                 "INSERT INTO requests(key, payload, claims, leased_until_ms) VALUES (?1, ?2, 1, ?3)",
                 &[Key, Payload, Number(call.leased_until_ms(lease))],
             )

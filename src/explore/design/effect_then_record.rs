@@ -24,7 +24,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
     call.run("COMMIT", &[]).await?;
     call.reach(BEFORE_RECORD).await;
     call.run("BEGIN IMMEDIATE", &[]).await?;
-    call.run(
+    call.write(
         "INSERT INTO requests(key, payload, response) VALUES (?1, ?2, ?3)",
         &[Key, Payload, Response(ticket)],
     )

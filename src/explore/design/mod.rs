@@ -1,4 +1,4 @@
-//! How the tool could be built: eleven designs, each a row of data over one of five shapes of code.
+//! How the tool could be built: twelve designs, each a row of data over one of five shapes of code.
 //!
 //! A shape is what an engineer would write, one file each; it passes the tool's named points and
 //! knows nothing of faults.
@@ -25,6 +25,9 @@ pub struct Design {
     pub key: Key,
     /// Whether a known key with another payload is refused.
     pub compares_payload: bool,
+    /// Whether a call waits until no other call of its process has a transaction open, since both
+    /// would be in the same one: a process has one connection.
+    pub takes_turns: bool,
     /// The code.
     pub shape: Shape,
 }
@@ -69,6 +72,7 @@ pub const DESIGNS: &[Design] = &[
         title: "no key",
         key: Key::None,
         compares_payload: false,
+        takes_turns: true,
         shape: IMMEDIATE,
     },
     Design {
@@ -76,6 +80,7 @@ pub const DESIGNS: &[Design] = &[
         title: "a new key for each attempt",
         key: Key::Attempt,
         compares_payload: true,
+        takes_turns: true,
         shape: IMMEDIATE,
     },
     Design {
@@ -83,6 +88,7 @@ pub const DESIGNS: &[Design] = &[
         title: "the key is derived from the payload",
         key: Key::Body,
         compares_payload: true,
+        takes_turns: true,
         shape: IMMEDIATE,
     },
     Design {
@@ -90,6 +96,7 @@ pub const DESIGNS: &[Design] = &[
         title: "seen keys in the memory of the process",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: Shape::Memory,
     },
     Design {
@@ -97,6 +104,7 @@ pub const DESIGNS: &[Design] = &[
         title: "effect, then record: two transactions",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: Shape::EffectThenRecord,
     },
     Design {
@@ -104,6 +112,7 @@ pub const DESIGNS: &[Design] = &[
         title: "one transaction, the payload is not compared",
         key: Key::Intention,
         compares_payload: false,
+        takes_turns: true,
         shape: IMMEDIATE,
     },
     Design {
@@ -111,13 +120,23 @@ pub const DESIGNS: &[Design] = &[
         title: "one deferred transaction",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: Shape::OneTransaction("BEGIN DEFERRED"),
+    },
+    Design {
+        id: "shared_connection",
+        title: "one immediate transaction, calls overlap on a connection",
+        key: Key::Intention,
+        compares_payload: true,
+        takes_turns: false,
+        shape: IMMEDIATE,
     },
     Design {
         id: "claim_for_ever",
         title: "claim without a lease, then effect and answer",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: Shape::Claim { lease: None },
     },
     Design {
@@ -125,6 +144,7 @@ pub const DESIGNS: &[Design] = &[
         title: "claim with a lease, then effect and answer",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: Shape::Claim { lease: Some(LEASE) },
     },
     Design {
@@ -132,6 +152,7 @@ pub const DESIGNS: &[Design] = &[
         title: "unique key, insert or ignore",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: Shape::Unique,
     },
     Design {
@@ -139,6 +160,7 @@ pub const DESIGNS: &[Design] = &[
         title: "one immediate transaction: the lab's tool",
         key: Key::Intention,
         compares_payload: true,
+        takes_turns: true,
         shape: IMMEDIATE,
     },
 ];

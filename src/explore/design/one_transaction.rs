@@ -27,7 +27,7 @@ pub(super) async fn serve(call: &Call, begin: &'static str) -> Result<i64, Refus
             let ticket = call.open_ticket().await?;
             call.reach(BEFORE_COMMIT).await;
             if call.key().is_some() {
-                call.run(
+                call.write(
                     "INSERT INTO requests(key, payload, response) VALUES (?1, ?2, ?3)",
                     &[Key, Payload, Response(ticket)],
                 )

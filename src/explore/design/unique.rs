@@ -22,7 +22,7 @@ pub(super) async fn serve(call: &Call) -> Result<i64, Refusal> {
     let ticket = if first == 1 {
         let ticket = call.open_ticket().await?;
         call.reach(BEFORE_COMMIT).await;
-        call.run(
+        call.write(
             "UPDATE requests SET response = ?2 WHERE key = ?1",
             &[Key, Response(ticket)],
         )

@@ -1,5 +1,6 @@
-//! The simulated disk: files with visible and durable bytes, locks among handles, and numbered
-//! operations before any of which a process can be killed or the power cut.
+//! The simulated disk: files with visible and durable bytes, locks among handles, numbered operations
+//! before any of which a process can be killed or the power cut, and numbered accesses any of which
+//! can end in an error.
 //!
 //! SQLite reaches it through a VFS; everything else goes through `Disk`. The device is
 //! as SQLite's unix VFS reports it: 512-byte sectors that are written whole or not at all
@@ -9,6 +10,7 @@
 //! SQLite's unix VFS syncs the directory of a new journal; a removed name comes back after a power
 //! cut unless the directory was synced since.
 
+mod error;
 mod file;
 mod locks;
 mod moment;
@@ -21,6 +23,7 @@ use std::rc::Rc;
 pub use rsqlite_vfs::LockLevel;
 use rusqlite::Connection;
 
+pub use self::error::{Access, DiskError, Done, Failing};
 pub use self::moment::{HeldLock, Moment};
 
 use self::file::FileBytes;
@@ -65,11 +68,31 @@ pub enum DiskStrike {
     PowerCut(Loss),
 }
 
-/// Decides before a numbered operation whether something befalls. It is asked while the disk is at
-/// work and must not use it.
+/// Decides whether something befalls. It is asked while the disk is at work and must not use it.
 pub trait DiskFaults {
     /// What befalls before operation `number`, counted from 1 over the disk's life.
     fn before(&self, number: u64) -> Option<DiskStrike>;
+
+    /// How access `number`, counted from 1 over the disk's life, fails: one of
+    /// [`Access::failings`]. Operations are accesses too.
+    fn fails(&self, number: u64, access: Access) -> Option<Failing>;
+}
+
+/// How long a disk fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lasting {
+    /// Once, at the very access.
+    Once,
+    /// At that access and at every later one that can fail so.
+    FromThenOn,
+}
+
+/// A failing placed at an access.
+#[derive(Debug)]
+struct PlacedFailing {
+    number: u64,
+    failing: Failing,
+    lasting: Lasting,
 }
 
 /// A disk as it was when nobody worked on it: what every file held, all of it durable. The files
@@ -99,7 +122,12 @@ struct State {
     unsynced: Vec<DirectoryChange>,
     operations: u64,
     strikes: Vec<(u64, DiskStrike)>,
+    accesses: u64,
+    failures: u64,
+    failings: Vec<PlacedFailing>,
     faults: Faults,
+    /// When they are kept: the accesses so far.
+    log: Option<Vec<Access>>,
     next_handle: u64,
     /// When one is kept: the disk after each change, with the number of events before it.
     history: Option<Vec<(usize, Moment)>>,
@@ -193,7 +221,11 @@ impl Disk {
             unsynced: Vec::new(),
             operations: 0,
             strikes: Vec::new(),
+            accesses: 0,
+            failures: 0,
+            failings: Vec::new(),
             faults: Faults::default(),
+            log: None,
             next_handle: 0,
             history: None,
             change_counter: 0,
@@ -268,6 +300,41 @@ impl Disk {
         self.0.borrow_mut().strikes.push((number, strike));
     }
 
+    /// How many accesses the disk has seen.
+    pub(super) fn accesses(&self) -> u64 {
+        self.0.borrow().accesses
+    }
+
+    /// How many of them failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.0.borrow().failures
+    }
+
+    /// Keeps, from now on, what each access was.
+    pub(super) fn keep_log(&self) {
+        self.0.borrow_mut().log = Some(Vec::new());
+    }
+
+    /// What each access was since the last call.
+    pub(super) fn take_log(&self) -> Vec<Access> {
+        let mut state = self.0.borrow_mut();
+        state.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Lets access `number`, counted from 1 over the disk's life, fail.
+    pub(super) fn fail(&self, number: u64, failing: Failing, lasting: Lasting) {
+        self.0.borrow_mut().failings.push(PlacedFailing {
+            number,
+            failing,
+            lasting,
+        });
+    }
+
+    /// Takes every placed failing away.
+    pub(super) fn repair(&self) {
+        self.0.borrow_mut().failings.clear();
+    }
+
     pub(super) fn put_at_risk(&self, faults: Rc<dyn DiskFaults>) {
         self.0.borrow_mut().faults = Faults(Some(faults));
     }
@@ -334,6 +401,46 @@ impl State {
         if self.check_alive(process).is_ok() {
             self.recorder.record(&self.processes[process.0].name, what);
         }
+    }
+
+    /// Numbers an access; answers how it fails, if it does. Every access begins here.
+    fn access(
+        &mut self,
+        process: ProcessId,
+        file: &Rc<str>,
+        access: Access,
+    ) -> Result<Option<Failing>, Dead> {
+        self.check_alive(process)?;
+        self.accesses += 1;
+        if let Some(log) = &mut self.log {
+            log.push(access);
+        }
+        let number = self.accesses;
+        let placed = self.failings.iter().find(|placed| {
+            let is_due = match placed.lasting {
+                Lasting::Once => placed.number == number,
+                Lasting::FromThenOn => placed.number <= number,
+            };
+            is_due && placed.failing.fits(access)
+        });
+        let failing = match (placed, &self.faults.0) {
+            (Some(placed), _) => Some(placed.failing),
+            (None, Some(faults)) => faults.fails(number, access),
+            (None, None) => None,
+        };
+        if let Some(failing) = failing {
+            self.failures += 1;
+            let file = Rc::clone(file);
+            self.record(
+                process,
+                What::DiskFails {
+                    file,
+                    access,
+                    failing,
+                },
+            );
+        }
+        Ok(failing)
     }
 
     /// Numbers an operation, unless a strike placed before it ends the process first.
@@ -446,7 +553,10 @@ impl State {
         debug_assert_eq!(self.visible.entries.len(), image.0.len());
         self.sync_directory();
         self.strikes.clear();
+        self.failings.clear();
         self.operations = 0;
+        self.accesses = 0;
+        self.failures = 0;
         // What came before belongs to no run.
         if let Some(history) = &mut self.history {
             history.clear();

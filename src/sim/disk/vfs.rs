@@ -16,7 +16,10 @@ use rsqlite_vfs::{
 };
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Dead, HandleId, Inode, Operation, ProcessId, Refused, SECTOR_BYTES, State};
+use super::{
+    Access, Dead, DiskError, Done, Failing, HandleId, Inode, Operation, ProcessId, Refused,
+    SECTOR_BYTES, State,
+};
 use crate::sim::trace::What;
 
 const NAME: &str = "simulated-disk";
@@ -102,6 +105,28 @@ impl Place {
     }
 }
 
+impl Place {
+    fn access(&self, access: Access) -> VfsResult<Option<Failing>> {
+        let mut disk = self.disk.borrow_mut();
+        Ok(disk.access(self.process, &self.file, access)?)
+    }
+
+    fn access_or_fail(&self, access: Access) -> VfsResult<()> {
+        match self.access(access)? {
+            None => Ok(()),
+            Some(failing) => Err(failing.code(access)),
+        }
+    }
+}
+
+/// Ends an access that was done, if only in part, with the error that it was given.
+fn ends(failing: Option<Failing>, access: Access) -> VfsResult<()> {
+    match failing {
+        None => Ok(()),
+        Some(failing) => Err(failing.code(access)),
+    }
+}
+
 impl From<Dead> for VfsError {
     fn from(_: Dead) -> Self {
         VfsError::new(VfsErrorCode::Io, "the process is dead".into())
@@ -121,8 +146,14 @@ impl Handle {
         Ok(state.operate(self.place.process, &self.place.file, operation)?)
     }
 
-    fn check_alive(&self) -> VfsResult<()> {
-        Ok(self.place.disk.borrow().check_alive(self.place.process)?)
+    /// How this access fails, if it does.
+    fn access(&self, access: Access) -> VfsResult<Option<Failing>> {
+        self.place.access(access)
+    }
+
+    /// An access that does nothing where it fails.
+    fn access_or_fail(&self, access: Access) -> VfsResult<()> {
+        self.place.access_or_fail(access)
     }
 
     fn record_lock(&self, from: LockLevel, to: LockLevel, held: LockLevel) {
@@ -156,41 +187,62 @@ impl VfsFile for Handle {
     }
 
     fn read(&mut self, buffer: &mut [u8], offset: u64) -> VfsResult<usize> {
-        self.check_alive()?;
-        Ok(self.inode.borrow().bytes.read(buffer, index(offset)?))
+        match self.access(Access::Read)? {
+            None => Ok(self.inode.borrow().bytes.read(buffer, index(offset)?)),
+            Some(Failing {
+                error: DiskError::ShortRead,
+                ..
+            }) => Ok(0),
+            Some(failing) => Err(failing.code(Access::Read)),
+        }
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
         let at = index(offset)?;
-        self.operate(Operation::Write {
-            offset,
-            length: bytes.len() as u64,
-        })?;
-        self.inode.borrow_mut().bytes.write(bytes, at);
-        self.place.disk.borrow_mut().remember();
-        Ok(())
+        let failing = self.access(Access::Write)?;
+        let written = match failing.map(|failing| failing.done) {
+            Some(Done::Nothing) => &[],
+            Some(Done::Half) => &bytes[..bytes.len() / 2 / SECTOR_BYTES * SECTOR_BYTES],
+            Some(Done::All) | None => bytes,
+        };
+        if !written.is_empty() {
+            self.operate(Operation::Write {
+                offset,
+                length: written.len() as u64,
+            })?;
+            self.inode.borrow_mut().bytes.write(written, at);
+            self.place.disk.borrow_mut().remember();
+        }
+        ends(failing, Access::Write)
     }
 
     fn truncate(&mut self, length: u64) -> VfsResult<()> {
         let at = index(length)?;
-        self.operate(Operation::Truncate { length })?;
-        self.inode.borrow_mut().bytes.truncate(at);
-        self.place.disk.borrow_mut().remember();
-        Ok(())
+        let failing = self.access(Access::Truncate)?;
+        if failing.is_none_or(|failing| failing.done == Done::All) {
+            self.operate(Operation::Truncate { length })?;
+            self.inode.borrow_mut().bytes.truncate(at);
+            self.place.disk.borrow_mut().remember();
+        }
+        ends(failing, Access::Truncate)
     }
 
     fn sync(&mut self, _options: SyncOptions) -> VfsResult<()> {
-        let mut state = self.place.disk.borrow_mut();
-        Ok(state.sync(self.place.process, &self.place.file, &self.inode)?)
+        let failing = self.access(Access::Sync)?;
+        if failing.is_none_or(|failing| failing.done == Done::All) {
+            let mut state = self.place.disk.borrow_mut();
+            state.sync(self.place.process, &self.place.file, &self.inode)?;
+        }
+        ends(failing, Access::Sync)
     }
 
     fn size(&self) -> VfsResult<u64> {
-        self.check_alive()?;
+        self.access_or_fail(Access::Size)?;
         Ok(self.inode.borrow().bytes.visible().len() as u64)
     }
 
     fn lock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.check_alive()?;
+        self.access_or_fail(Access::Lock)?;
         let (from, granted, held) = {
             let locks = &mut self.inode.borrow_mut().locks;
             let from = locks.level(self.id);
@@ -215,7 +267,7 @@ impl VfsFile for Handle {
     }
 
     fn unlock(&mut self, level: LockLevel) -> VfsResult<()> {
-        self.check_alive()?;
+        let failing = self.access(Access::Unlock)?;
         let from = {
             let locks = &mut self.inode.borrow_mut().locks;
             let from = locks.level(self.id);
@@ -225,11 +277,11 @@ impl VfsFile for Handle {
         if level < from {
             self.record_lock(from, level, level);
         }
-        Ok(())
+        ends(failing, Access::Unlock)
     }
 
     fn check_reserved_lock(&self) -> VfsResult<bool> {
-        self.check_alive()?;
+        self.access_or_fail(Access::CheckReserved)?;
         Ok(self.inode.borrow().locks.reserved())
     }
 }
@@ -248,9 +300,9 @@ impl VfsStore for Store {
             ));
         };
         let place = Place::of(filename.path())?;
+        place.access_or_fail(Access::Open)?;
         let (id, inode) = {
             let mut state = place.disk.borrow_mut();
-            state.check_alive(place.process)?;
             let inode = match state.visible.get(&place.file) {
                 Some(_) if request.options.exclusive() => {
                     return Err(VfsError::new(
@@ -293,8 +345,8 @@ impl VfsStore for Store {
 
     fn access(_: &(), path: &str, _mode: AccessMode) -> VfsResult<bool> {
         let place = Place::of(path)?;
+        place.access_or_fail(Access::Find)?;
         let state = place.disk.borrow();
-        state.check_alive(place.process)?;
         Ok(state.visible.get(&place.file).is_some())
     }
 
@@ -304,6 +356,10 @@ impl VfsStore for Store {
 
     fn delete_file(_: &(), path: &str, sync_directory: bool) -> VfsResult<()> {
         let place = Place::of(path)?;
+        let failing = place.access(Access::Delete)?;
+        if failing.is_some_and(|failing| failing.done == Done::Nothing) {
+            return ends(failing, Access::Delete);
+        }
         let mut state = place.disk.borrow_mut();
         if state.visible.get(&place.file).is_none() {
             return Err(VfsError::new(
@@ -311,7 +367,10 @@ impl VfsStore for Store {
                 "there is no such file".into(),
             ));
         }
-        Ok(state.delete(place.process, &place.file, sync_directory)?)
+        // What fails once the name is gone is the sync of the directory.
+        let synced = sync_directory && failing.is_none();
+        state.delete(place.process, &place.file, synced)?;
+        ends(failing, Access::Delete)
     }
 }
 

@@ -3,7 +3,6 @@
 use anyhow::{Result, ensure};
 use fantoccini::key::Key;
 use tool_retries::scenario::{self, Fixture};
-use tool_retries::sim::World;
 use tool_retries::timeline::{self, PARTS};
 
 use super::{Check, Expected, check};
@@ -77,11 +76,11 @@ async fn step(page: &Page, what: &str, event: impl Fn(&str) -> bool) -> Result<V
 }
 
 async fn steps_are_those_of_the_native_run(page: &Page, _: &Expected) -> Result<()> {
-    let world = World::new();
-    world.keep_history();
     let Some(scenario) = scenario::find(STEPPED) else {
         anyhow::bail!("no scenario {STEPPED}");
     };
+    let world = (scenario.world)();
+    world.keep_history();
     let outcome = (scenario.play)(&world, &Fixture::committed())
         .map_err(|error| anyhow::anyhow!("{error}"))?;
     let pages = timeline::pages(&outcome, &world.take_history());

@@ -1,0 +1,51 @@
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use tool_retries::json::MAX_TEXT_BYTES;
+use tool_retries::scenario::Fixture;
+
+use super::Failure;
+
+/// The fixture in this file; without one the project's own.
+pub(super) fn read(path: Option<&Path>) -> Result<Fixture, Failure> {
+    let Some(path) = path else {
+        return Ok(Fixture::committed());
+    };
+    match text(path) {
+        Err(error) => Err(Failure::at(path, format_args!("cannot be read: {error}"))),
+        Ok(Text::TooLong { at_least, exactly }) => {
+            let bytes = match exactly {
+                true => at_least.to_string(),
+                false => format!("more than {}", at_least - 1),
+            };
+            Err(Failure::at(
+                path,
+                format_args!("the file has {bytes} bytes; at most {MAX_TEXT_BYTES} are read"),
+            ))
+        }
+        Ok(Text::Whole(bytes)) => Fixture::parse(&bytes).map_err(|error| Failure::at(path, error)),
+    }
+}
+
+enum Text {
+    Whole(Vec<u8>),
+    TooLong { at_least: u64, exactly: bool },
+}
+
+/// Reads no more than a byte beyond the limit: a pipe or a device may have no end.
+fn text(path: &Path) -> io::Result<Text> {
+    let limit = MAX_TEXT_BYTES as u64 + 1;
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    let read = file.by_ref().take(limit).read_to_end(&mut bytes)? as u64;
+    if read < limit {
+        return Ok(Text::Whole(bytes));
+    }
+    // Some files, such as those of /proc, do not say their length.
+    let length = file.metadata()?.len();
+    Ok(Text::TooLong {
+        at_least: length.max(limit),
+        exactly: length >= limit,
+    })
+}
