@@ -143,6 +143,7 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
             "delivered_late",
             "killed",
             "power_lost",
+            "disk_error",
             "record_pruned",
             "changed_payload"
         ]
