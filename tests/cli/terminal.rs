@@ -1,12 +1,13 @@
 //! Long work on a terminal, and Ctrl-C.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -50,6 +51,10 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn run(arguments: &[&str], stdout: impl Into<Stdio>) -> Self {
+        Self::run_on("xterm", arguments, stdout)
+    }
+
+    fn run_on(terminal_kind: &str, arguments: &[&str], stdout: impl Into<Stdio>) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
@@ -68,7 +73,7 @@ impl OnTerminal {
             .unwrap();
         let child = Command::new(PROGRAM)
             .args(arguments)
-            .env("TERM", "xterm")
+            .env("TERM", terminal_kind)
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(terminal)
@@ -197,12 +202,20 @@ fn a_run_says_how_far_it_is_and_leaves_nothing_of_a_part() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
+/// Whoever writes to it waits for as long as nobody reads.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b' '; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
+}
+
 /// A program that waits for a reader of what it found is ended by the second.
 #[test]
 fn a_second_interrupt_ends_at_once() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    let mut filler = writer.try_clone().unwrap();
-    let filled = thread::spawn(move || filler.write_all(&[b' '; 1 << 20]));
+    let (_reader, writer) = full_pipe();
     let mut search = OnTerminal::run(LONG, writer);
     search.shows("1/1 claim × killed: ");
     search.interrupt();
@@ -214,17 +227,13 @@ fn a_second_interrupt_ends_at_once() {
         ended
     });
     assert_eq!(search.end().0, Some(130));
-    drop(reader);
-    assert!(filled.join().unwrap().is_err(), "the pipe had room");
 }
 
 /// What has nothing to finish is ended by the first.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_ends_a_short_command_at_once() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    let mut filler = writer.try_clone().unwrap();
-    let filled = thread::spawn(move || filler.write_all(&[b' '; 1 << 20]));
+    let (_reader, writer) = full_pipe();
     let mut list = OnTerminal::run(&["list"], writer);
     // Until it listens, the system ends it its own way.
     let status = format!("/proc/{}/status", list.child.id());
@@ -234,29 +243,43 @@ fn an_interrupt_ends_a_short_command_at_once() {
         let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
         (caught & 1 << (Signal::INT.as_raw() - 1) != 0).then_some(())
     });
-    list.interrupt();
+    wait_until("an end by an interrupt", || {
+        list.interrupt();
+        list.child.try_wait().unwrap()
+    });
     assert_eq!(list.end().0, Some(130));
-    drop(reader);
-    assert!(filled.join().unwrap().is_err());
 }
 
-/// The same work with standard error in a pipe, for longer than the line waits.
-#[test]
-fn a_pipe_sees_nothing_of_it() {
+/// Runs such a command for longer than the line waits, with so many more runs each time.
+fn for_long_enough(run: impl Fn(&[&str])) {
     let mut runs = 500_u32;
     loop {
         let begun = Instant::now();
-        let runs_text = runs.to_string();
-        let random = ["--random", &runs_text];
-        let output = super::run(&[LONG, &random].concat());
-        assert_eq!(output.status.code(), Some(0));
-        assert_eq!(text(&output.stderr), "");
-        assert!(!text(&output.stdout).contains(['\r', '\u{1b}']));
+        run(&[LONG, &["--random", &runs.to_string()]].concat());
         if begun.elapsed() > Duration::from_secs(1) {
             break;
         }
         runs *= 2;
     }
+}
+
+#[test]
+fn a_pipe_sees_nothing_of_it() {
+    for_long_enough(|arguments| {
+        let output = super::run(arguments);
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(text(&output.stderr), "");
+        assert!(!text(&output.stdout).contains(['\r', '\u{1b}']));
+    });
+}
+
+#[test]
+fn a_terminal_that_cannot_take_it_back_sees_nothing_of_it() {
+    for_long_enough(|arguments| {
+        let mut search = OnTerminal::run_on("dumb", arguments, Stdio::piped());
+        assert_eq!(search.end().0, Some(0));
+        assert_eq!(search.screen(), "");
+    });
 }
 
 #[test]
