@@ -3,23 +3,50 @@
 
 mod common;
 
+#[cfg(unix)]
+#[path = "cli/files.rs"]
+mod files;
+#[cfg(unix)]
+#[path = "cli/streams.rs"]
+mod streams;
+#[cfg(unix)]
+#[path = "cli/terminal.rs"]
+mod terminal;
+
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 use common::{less_runtime, recorded};
 use tool_retries::json;
 use tool_retries::scenario::all;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tool-retries");
+
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tool-retries"))
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::new(PROGRAM).args(arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
+}
+
+/// Waits for a condition, and answers what it gives.
+#[cfg(unix)]
+#[track_caller]
+fn wait_until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = is_so() {
+            return found;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "waited for {what:?}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Asserts that the run failed with exactly one line on standard error that has `part`.
@@ -85,69 +112,6 @@ fn writes_the_record_over_an_older_one() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named_and_nothing_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let output = run(&["--group", "lab", "--output", &at("missing/results.json")]);
-    fails_with(&output, 1, "missing/results.json: cannot be written");
-    assert!(
-        !text(&output.stdout).contains("PASS"),
-        "it says PASS and fails"
-    );
-
-    fails_with(
-        &run(&["--group", "lab", "--output", &at("")]),
-        1,
-        "cannot be written",
-    );
-
-    let file = at("results.json");
-    fs::write(&file, "precious").unwrap();
-    let mut permissions = fs::metadata(&file).unwrap().permissions();
-    permissions.set_readonly(true);
-    fs::set_permissions(&file, permissions).unwrap();
-    fails_with(
-        &run(&["--group", "lab", "--output", &file]),
-        1,
-        "results.json: cannot be written",
-    );
-    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
-}
-
-/// The new text is renamed into place: whoever holds the old file still reads the old text.
-#[test]
-fn the_record_is_replaced_as_a_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, held) = (folder.path().join("file"), folder.path().join("held"));
-    fs::write(&file, "older").unwrap();
-    fs::hard_link(&file, &held).unwrap();
-    assert!(
-        run(&["--group", "lab", "--output", file.to_str().unwrap()])
-            .status
-            .success()
-    );
-    assert_eq!(fs::read_to_string(&held).unwrap(), "older");
-    assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
-}
-
-/// A link stays a link, and what it leads to is replaced.
-#[cfg(unix)]
-#[test]
-fn follows_a_link_to_the_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-    fs::write(&file, "older").unwrap();
-    std::os::unix::fs::symlink(&file, &link).unwrap();
-    assert!(
-        run(&["--group", "lab", "--output", link.to_str().unwrap()])
-            .status
-            .success()
-    );
-    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(fs::read_to_string(&file).unwrap().starts_with('{'));
-}
-
-#[test]
 fn a_bad_fixture_is_refused_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("results.json");
@@ -155,7 +119,7 @@ fn a_bad_fixture_is_refused_with_its_place() {
     let payload = r#""payload": {"project": "p", "title": "t", "priority": "normal"}"#;
     let deep = "[".repeat(10_000);
     let large = format!("\"{}\"", "x".repeat(10 << 20));
-    let long_key = format!(r#"{{"operation_key": "{}", {payload}}}"#, "k".repeat(250));
+    let long_key = format!(r#"{{"operation_key": "{}", {payload}}}"#, "k".repeat(245));
     let cases: &[(&[u8], &str)] = &[
         (b"", "line 1, column 1"),
         (b"operation_key: yes", "line 1, column 1"),
@@ -195,14 +159,14 @@ fn a_bad_fixture_is_refused_with_its_place() {
             br#"{"operation_key": "k", "payload": {"project": "p", "title": "t", "priority": "n"}, "x": 1}"#,
             "unknown member \"x\"",
         ),
-        (long_key.as_bytes(), "250 characters; at most 244 may stand"),
+        (long_key.as_bytes(), "operation_key: 245 characters; at most 244 may stand"),
         (
             b"{\"operation_key\": \"a\",\n \"operation_key\": \"b\"}",
             "line 2, column 2: duplicate name \"operation_key\"",
         ),
         (br#"{"payload": NaN}"#, "line 1, column 13"),
         (deep.as_bytes(), "128"),
-        (large.as_bytes(), "1048576"),
+        (large.as_bytes(), "the file has 10485762 bytes; at most 1048576 are read"),
     ];
     for (index, (bytes, part)) in cases.iter().enumerate() {
         let fixture = folder.path().join(format!("fixture-{index}.json"));
@@ -304,7 +268,13 @@ fn nonsense_on_the_command_line_is_one_line() {
             "--output does not go",
         ),
         (&["list", "--json"], "--json does not go"),
-        (&["nonsense"], "unknown command \"nonsense\""),
+        (&["nonsense"], "unknown command \"nonsense\"; see"),
+        (&["exploer"], "\"exploer\" (did you mean explore?)"),
+        (&["help", "stom"], "\"stom\" (did you mean storm?)"),
+        (&["show", "naive_rety"], "(did you mean naive_retry?)"),
+        (&["--outptu", "x"], "'--outptu' (did you mean --output?)"),
+        (&["storm", "--clinets"], "(did you mean --clients?)"),
+        (&["--json", "storm"], "storm goes before its options"),
         (
             &["explore", "--design", "nonsense"],
             "no design \"nonsense\"; there is no_key, ",
@@ -346,6 +316,33 @@ fn nonsense_on_the_command_line_is_one_line() {
     }
 }
 
+/// As a word and as an option, of everything and of one command.
+#[test]
+fn help_is_printed_however_it_is_asked_for() {
+    let help = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        text(&output.stdout).to_owned()
+    };
+    let whole = help(&["help"]);
+    assert_eq!(help(&["--help"]), whole);
+    assert_eq!(help(&["-h"]), whole);
+    for command in ["list", "show", "explore", "replay", "storm", "help"] {
+        let part = help(&["help", command]);
+        assert_eq!(help(&[command, "--help"]), part);
+        assert!(
+            part.starts_with(&format!("Usage:\n  tool-retries {command}")),
+            "{part}"
+        );
+        assert!(
+            part.lines()
+                .all(|line| whole.lines().any(|known| known == line))
+        );
+        assert_eq!(part.contains("--callers"), command == "explore");
+    }
+    assert_eq!(help(&["storm", "-V"]), help(&["--version"]));
+}
+
 #[test]
 fn list_names_every_scenario() {
     let output = run(&["list"]);
@@ -382,20 +379,6 @@ fn show_prints_checks_rows_and_trace() {
         panic!("no checks");
     };
     assert_eq!(checks.len(), 4);
-}
-
-/// A reader that closes the pipe early is no failure.
-#[cfg(unix)]
-#[test]
-fn a_closed_pipe_is_quiet() {
-    let program = Path::new(env!("CARGO_BIN_EXE_tool-retries"));
-    let script = format!(
-        "set -o pipefail; '{}' show concurrent_same_key | head -1",
-        program.display()
-    );
-    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    assert!(output.status.success());
 }
 
 #[test]

@@ -14,10 +14,10 @@ pub(super) fn read(path: Option<&Path>) -> Result<Fixture, Failure> {
     };
     match text(path) {
         Err(error) => Err(Failure::at(path, format_args!("cannot be read: {error}"))),
-        Ok(Text::TooLong { at_least, exactly }) => {
-            let bytes = match exactly {
-                true => at_least.to_string(),
-                false => format!("more than {}", at_least - 1),
+        Ok(Text::TooLong { bytes }) => {
+            let bytes = match bytes {
+                Some(bytes) => bytes.to_string(),
+                None => format!("more than {MAX_TEXT_BYTES}"),
             };
             Err(Failure::at(
                 path,
@@ -30,10 +30,13 @@ pub(super) fn read(path: Option<&Path>) -> Result<Fixture, Failure> {
 
 enum Text {
     Whole(Vec<u8>),
-    TooLong { at_least: u64, exactly: bool },
+    /// How many bytes there are, where the file says so: a pipe or a device does not.
+    TooLong {
+        bytes: Option<u64>,
+    },
 }
 
-/// Reads no more than a byte beyond the limit: a pipe or a device may have no end.
+/// Reads no more than a byte beyond the limit, as there may be no end.
 fn text(path: &Path) -> io::Result<Text> {
     let limit = MAX_TEXT_BYTES as u64 + 1;
     let mut file = File::open(path)?;
@@ -42,10 +45,8 @@ fn text(path: &Path) -> io::Result<Text> {
     if read < limit {
         return Ok(Text::Whole(bytes));
     }
-    // Some files, such as those of /proc, do not say their length.
     let length = file.metadata()?.len();
     Ok(Text::TooLong {
-        at_least: length.max(limit),
-        exactly: length >= limit,
+        bytes: (length >= limit).then_some(length),
     })
 }

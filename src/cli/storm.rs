@@ -4,6 +4,9 @@ use tool_retries::storm::{Setup, Storm};
 use super::watch::Watch;
 use super::{Failure, Printer, show};
 
+/// How many events go by between two looks at the clock, some milliseconds.
+const SLICE: u32 = 10_000;
+
 /// Runs a storm and says what came of it.
 pub(super) fn storm(setup: &Setup, json: bool, out: &mut Printer<'_>) -> Result<(), Failure> {
     let breakers = setup.breakers();
@@ -13,7 +16,7 @@ pub(super) fn storm(setup: &Setup, json: bool, out: &mut Printer<'_>) -> Result<
         if !watch.goes_on(|| how_far(&storm, setup)) {
             return Err(Failure::interrupted("the storm was not over"));
         }
-        if !storm.advance() {
+        if !storm.advance_by(SLICE) {
             break;
         }
     }

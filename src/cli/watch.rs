@@ -1,4 +1,3 @@
-use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,29 +12,25 @@ const THEN_EVERY: Duration = Duration::from_millis(100);
 /// is, and Ctrl-C ends it between two slices.
 pub(super) struct Watch {
     postponed: Postponed,
-    /// When the line is next due; never where it does not go to a terminal.
-    due: Option<Instant>,
+    /// When the line is next due.
+    due: Instant,
     /// The line, once there was one.
     line: Option<ProgressBar>,
 }
 
 impl Watch {
     pub(super) fn new() -> Self {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let is_seen = io::stderr().is_terminal() && !dumb;
         Self {
             postponed: Postponed::new(),
-            due: is_seen.then(|| Instant::now() + FIRST_AFTER),
+            due: Instant::now() + FIRST_AFTER,
             line: None,
         }
     }
 
     /// Between two slices: says how far the work is, and answers whether it is to go on.
     pub(super) fn goes_on(&mut self, how_far: impl FnOnce() -> String) -> bool {
-        if let Some(due) = &mut self.due
-            && Instant::now() >= *due
-        {
-            *due = Instant::now() + THEN_EVERY;
+        if Instant::now() >= self.due {
+            self.due = Instant::now() + THEN_EVERY;
             self.line
                 .get_or_insert_with(new_line)
                 .set_message(how_far());
@@ -60,6 +55,7 @@ impl Drop for Watch {
     }
 }
 
+/// It is hidden where standard error is no terminal, or one that cannot take it back.
 fn new_line() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}").expect("a constant");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)

@@ -160,11 +160,35 @@ impl<'a> Storm<'a> {
                 self.now_us = slice_us;
                 return true;
             }
-            if let Some(Reverse((at_us, _, operation, what))) = self.events.pop() {
-                self.now_us = at_us;
-                self.happen(operation, what);
+            self.happen_next();
+        }
+        self.end_run()
+    }
+
+    /// Goes on for at most so many events, and not into the next run: a run may have many millions.
+    /// Says whether there is more to come.
+    pub fn advance_by(&mut self, events: u32) -> bool {
+        for _ in 0..events {
+            if !self.happen_next() {
+                return self.end_run();
             }
         }
+        true
+    }
+
+    /// Whether there was another event in this run.
+    fn happen_next(&mut self) -> bool {
+        let next = self.events.pop();
+        if let Some(Reverse((at_us, _, operation, what))) = next {
+            self.now_us = at_us;
+            self.happen(operation, what);
+            return true;
+        }
+        false
+    }
+
+    /// Whether there is another run.
+    fn end_run(&mut self) -> bool {
         self.totals.time_us += self.ended_us;
         self.run += 1;
         if self.run == self.setup.runs {

@@ -53,6 +53,9 @@ pub const RECORDED: [Recorded; 7] = [
 /// How many clients the published set-up has, in steps of 30.
 const AWS_CLIENTS: [u32; 7] = [10, 40, 70, 100, 130, 160, 190];
 
+/// How many events go by between two questions whether to go on.
+const SLICE: u32 = 10_000;
+
 /// The kinds of jitter, as [`Setup::set`] names them.
 pub const JITTERS: [&str; 4] = ["none", "full", "equal", "decorrelated"];
 
@@ -144,7 +147,7 @@ fn finish_while<T>(
         if !go_on(&storm) {
             return None;
         }
-        if !storm.advance() {
+        if !storm.advance_by(SLICE) {
             return Some(of(&storm));
         }
     }
