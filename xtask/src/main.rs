@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use browser::{Browser, Choice};
 use lexopt::prelude::*;
+use mutants::Share;
 use url::Url;
 
 mod browser;
@@ -17,6 +18,7 @@ mod install;
 mod lab;
 mod lighthouse;
 mod lint;
+mod mutants;
 mod order;
 mod serve;
 mod site;
@@ -41,6 +43,8 @@ browsers [LIST] [--only PART] [--repeat N] [--at-once N]
 lighthouse              build the site and measure it with Lighthouse, five times
 size                    build the site and compare its sizes with their limits
 lint                    formatting, and clippy for the native target and wasm32
+mutants SHARD/OF        put faults into the engine, one at a time, and tell which of them the quick native
+                        tests do not notice; of all faults every OFth, from SHARD on, which is 0 to OF-1
 screenshots DIR         build the site and write pictures of the page to DIR
 help                    this text
 ";
@@ -64,6 +68,7 @@ enum Job {
     Lighthouse,
     Size,
     Lint,
+    Mutants(Share),
     Screenshots {
         dir: PathBuf,
     },
@@ -95,6 +100,10 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
         "lighthouse" => Job::Lighthouse,
         "size" => Job::Size,
         "lint" => Job::Lint,
+        "mutants" => match parser.next()? {
+            Some(Value(share)) => Job::Mutants(share.string()?.parse()?),
+            _ => bail!("`mutants` needs a share such as 3/40"),
+        },
         "screenshots" => match parser.next()? {
             Some(Value(dir)) => Job::Screenshots { dir: dir.into() },
             _ => bail!("`screenshots` needs a folder to write to"),
@@ -174,6 +183,7 @@ fn run(job: Job) -> Result<bool> {
             return Ok(budgets.into_iter().all(|budget| budget.check().is_ok()));
         }
         Job::Lint => lint::run()?,
+        Job::Mutants(share) => return mutants::run(share),
         Job::Screenshots { dir } => {
             site::build(None, None)?;
             browser::screenshots(&dir)?;
@@ -267,6 +277,10 @@ mod tests {
             "serve --port",
             "serve --port x",
             "serve --port 70000",
+            "mutants",
+            "mutants 3",
+            "mutants 40/40",
+            "mutants 1/2 3",
             "screenshots",
             "screenshots a b",
             "--port 1",

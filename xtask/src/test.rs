@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -114,37 +114,55 @@ impl Parts {
 
 /// Runs everything, in these browsers, and says whether all of it passed.
 ///
-/// What is missing of the tools is installed meanwhile, and what mostly waits runs beside what computes.
+/// Two lanes, for machines with two cores: one lints, runs the native tests and then the lab; the other builds the site and
+/// opens it in browsers. What is missing of the tools is installed meanwhile. What measures time comes last, alone.
 pub fn run(browsers: &[Browser]) -> Result<bool> {
     let (tally, parts) = (Arc::new(Tally::default()), Arc::new(Parts::begin()));
     let installs = install::begin(browsers, &parts);
-    tally.report("lint", parts.time("lint", lint::run));
-    parts.time("native tests", || native(&tally))?;
-    // Before the build, which without it makes a module above its limit.
-    tools::node()?;
-    // With no site there is nothing to look at, but what has failed so far still counts.
-    match parts.time("site", || site::build(None, None)) {
-        Ok(()) => {
-            tally.report("site::builds", Ok(()));
-            for budget in budget::budgets(&site::static_files(&site::dist())?) {
-                tally.report(&format!("budget::{}", budget.name), budget.check());
+    let (site_is, is_site) = mpsc::channel();
+    let lane = {
+        let (tally, parts) = (Arc::clone(&tally), Arc::clone(&parts));
+        thread::spawn(move || {
+            tally.report("lint", parts.time("lint", lint::run));
+            let ran = parts.time("native tests", || native(&tally));
+            ran.unwrap_or_else(|error| tally.report("cargo_test", Err(error)));
+            // Without a site there is no lab.
+            if is_site.recv() == Ok(true) {
+                lab::checks(&tally, &parts);
             }
-            let lab = {
-                let (tally, parts) = (Arc::clone(&tally), Arc::clone(&parts));
-                thread::spawn(move || lab::checks(&tally, &parts))
-            };
-            parts.time("waiting for tools", || installs.wait());
-            // Whoever stops this program does not wait for the lab: the end of the checks is the end of it.
-            let choice = Choice::all(browsers.to_vec());
-            browser::test(&tally, &parts, &choice, || {
-                parts
-                    .time("waiting for the lab", || lab.join())
-                    .map_err(|_| anyhow!("the checks of the lab panicked"))
-            })?;
-            parts.time("lighthouse", || lighthouse::check(&tally));
+        })
+    };
+    let join = || {
+        parts
+            .time("waiting for the other lane", || lane.join())
+            .map_err(|_| anyhow!("lint, the native tests or those of the lab panicked"))
+    };
+    // Before the build, which without it makes a module above its limit.
+    let built = parts.time("site", || {
+        tools::node()?;
+        site::build(None, None)
+    });
+    let stands = built.is_ok();
+    tally.report("site::builds", built);
+    // That lane has ended only if it panicked, which joining it tells.
+    let _ = site_is.send(stands);
+    let rest = if stands {
+        for budget in budget::budgets(&site::static_files(&site::dist())?) {
+            tally.report(&format!("budget::{}", budget.name), budget.check());
         }
-        Err(error) => tally.report("site::builds", Err(error)),
-    }
+        parts.time("waiting for tools", || installs.wait());
+        let choice = Choice::all(browsers.to_vec());
+        browser::test(&tally, &parts, &choice, || {
+            join()?;
+            parts.time("Lighthouse", || lighthouse::check(&tally));
+            Ok(())
+        })
+    } else {
+        // With no site there is nothing to look at, but what else fails still counts.
+        join()
+    };
+    // Whoever stopped the browsers does not wait for the other lane: it ends with this program.
+    rest.unwrap_or_else(|error| tally.report("browser", Err(error)));
     print!("{}", parts.table());
     Ok(tally.end())
 }

@@ -91,6 +91,7 @@ pub fn output(command: &mut Command) -> Result<String> {
 /// Each held by whoever installs, since others may be about to install the same: they look again when it is their turn.
 static APT_GET: Mutex<()> = Mutex::new(());
 static NPM: Mutex<()> = Mutex::new(());
+static RUSTUP: Mutex<()> = Mutex::new(());
 static CARGO_INSTALL: Mutex<()> = Mutex::new(());
 
 fn turn(of: &Mutex<()>) -> MutexGuard<'_, ()> {
@@ -130,6 +131,7 @@ fn apt_get(packages: &[&str], why: &str) -> Result<()> {
 
 /// Makes sure that a component of the toolchain, such as clippy, is there.
 pub fn ensure_component(component: &str, probe: &[&str]) -> Result<()> {
+    let _turn = turn(&RUSTUP);
     if output(cargo().args(probe)).is_ok() {
         return Ok(());
     }
@@ -162,6 +164,7 @@ fn has_wasm_target() -> bool {
 
 /// Makes sure that rustc has the standard library for wasm32.
 pub fn ensure_wasm_target() -> Result<()> {
+    let _turn = turn(&RUSTUP);
     if has_wasm_target() {
         return Ok(());
     }
@@ -200,6 +203,7 @@ pub fn ensure_std_source() -> bool {
                 .is_file()
         })
     };
+    let _turn = turn(&RUSTUP);
     if there() {
         return true;
     }
@@ -342,28 +346,41 @@ pub fn firefox() -> Result<Driven> {
 }
 
 /// The driver of Firefox, which Debian does not have.
-const GECKODRIVER: &str = "0.37.1";
+const GECKODRIVER: (&str, &str) = ("geckodriver", "0.37.1");
+
+/// Puts faults into code and runs its tests.
+const CARGO_MUTANTS: (&str, &str) = ("cargo-mutants", "27.0.0");
 
 /// Makes sure that the driver of Firefox is there.
 pub fn geckodriver() -> Result<PathBuf> {
+    cargo_install(GECKODRIVER)
+}
+
+/// Makes sure that cargo-mutants is there.
+pub fn cargo_mutants() -> Result<PathBuf> {
+    cargo_install(CARGO_MUTANTS)
+}
+
+/// A program of the registry, from the path or built below `target/`.
+fn cargo_install((name, version): (&str, &str)) -> Result<PathBuf> {
     let _turn = turn(&CARGO_INSTALL);
-    if let Some(driver) = find("geckodriver") {
-        return Ok(driver);
+    if let Some(program) = find(name) {
+        return Ok(program);
     }
-    let place = target_dir().join(format!("geckodriver-{GECKODRIVER}"));
-    let driver = place.join("bin/geckodriver");
-    if !driver.is_file() {
+    let place = target_dir().join(format!("{name}-{version}"));
+    let program = place.join("bin").join(name);
+    if !program.is_file() {
         say(format!(
-            "installing geckodriver {GECKODRIVER} below target/ with cargo; it takes some minutes"
+            "installing {name} {version} below target/ with cargo; it takes some minutes"
         ));
-        // Unoptimised: it waits for the browser most of the time, and builds in half the time.
+        // Unoptimised: it waits for others most of the time, and builds in half the time.
         run(cargo()
-            .args(["install", "geckodriver", "--version", GECKODRIVER])
+            .args(["install", name, "--version", version])
             .args(["--locked", "--debug", "--quiet", "--root"])
             .arg(&place)
             .env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
     }
-    Ok(driver)
+    Ok(program)
 }
 
 /// Makes sure that WebKit's small browser and its driver are there.

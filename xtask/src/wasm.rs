@@ -56,8 +56,6 @@ pub struct Engine {
 }
 
 /// A cargo that can compile the package for wasm32.
-///
-/// Everything that compiles for wasm32 goes through here, so that lint and build share one compiled SQLite.
 pub fn cargo(c: &CTools) -> Result<Command> {
     let mut command = tools::cargo();
     command
