@@ -11,12 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
+use fantoccini::wd::{Capabilities, TimeoutConfiguration, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder};
 use http::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 
+use super::page::WAIT;
 use super::process::Process;
 use crate::tools;
 
@@ -24,7 +25,7 @@ use crate::tools;
 const NET_LOG: &str = "net-log.json";
 
 /// How long a driver may take to listen, on a slow machine that others use too.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(120);
 
 /// The ports that WebKit's driver is given. Below those that systems give to whoever asks for any, so that none of those
 /// takes a port between the look at it and the driver's start.
@@ -184,6 +185,8 @@ impl Driver {
             .connect(&url)
             .await
             .with_context(|| format!("cannot start {}", self.found.browser.display()))?;
+        let patient = TimeoutConfiguration::new(Some(WAIT), Some(WAIT), None);
+        client.update_timeouts(patient).await?;
         let session = Session {
             browser: self.browser,
             client: Some(client),

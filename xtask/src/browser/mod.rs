@@ -28,7 +28,7 @@ mod page;
 pub mod process;
 
 /// Longer than any check takes on a slow machine that others use too; a browser that hangs must not hang the tests.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Runs a future to its end, or until the process is told to stop: then too every browser must be ended.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {

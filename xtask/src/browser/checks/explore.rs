@@ -5,7 +5,7 @@ use fantoccini::key::Key;
 use tool_retries::explore::{Case, Cell, DESIGNS, FAULTS, Search, Strategy};
 
 use super::failures::{TRAP, TRAPPED, with_first_lines};
-use super::{Check, Expected, check};
+use super::{Check, Expected, check, natively};
 use crate::browser::page::{Page, Setup, WATCH, with_script_ahead};
 
 pub const ALL: &[Check] = &[
@@ -409,9 +409,11 @@ async fn explore_at_random_finds_what_the_native_search_finds(
     page.engine_ready().await?;
     page.press("#explore").await?;
     let case: Case = "effect_then_record.none.320".parse()?;
-    let mut search = Search::new(case, Strategy::Random { seed: 5 })?;
-    search.advance(20_000)?;
-    let cell = Cell::of(&search);
+    let cell = natively(|| {
+        let mut search = Search::new(case, Strategy::Random { seed: 5 })?;
+        search.advance(20_000)?;
+        Ok(Cell::of(&search))
+    })?;
     let token = cell.counterexample.as_ref().context("nothing found")?;
     let verdict = format!(
         "Within 3 callers, 2 attempts, 0 faults: {}. These are schedules at random, not all.",
@@ -574,12 +576,11 @@ async fn explore_bench_counts_as_the_native_search(page: &Page, _: &Expected) ->
         )
         .await?;
     let case: Case = "immediate.none.220".parse()?;
-    let search = Search::new(case, Strategy::Exhaustive)?.finish()?;
-    let counts = format!(
-        "{}, {} runs",
-        Cell::of(&search).verdict(),
-        search.progress().runs
-    );
+    let counts = natively(|| {
+        let search = Search::new(case, Strategy::Exhaustive)?.finish()?;
+        let verdict = Cell::of(&search).verdict();
+        Ok(format!("{verdict}, {} runs", search.progress().runs))
+    })?;
     let [counted, _, rate] = &figures[..] else {
         bail!("expected three figures, seen {figures:?}");
     };

@@ -13,6 +13,7 @@ mod storm;
 use std::collections::BTreeMap;
 use std::fs;
 use std::pin::Pin;
+use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tool_retries::json as strict;
@@ -126,6 +127,14 @@ impl Expected {
     fn other(&self) -> &str {
         self.ids()[1]
     }
+}
+
+/// Runs the engine on this machine, away from the runtime that drives the browsers: tokio's locks, which the engine uses
+/// too, make a task of a runtime wait now and then for no other reason than that it is fair, and the engine would take
+/// that for a wait of its own.
+fn natively<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|_| Err(anyhow!("the engine panicked")))
 }
 
 fn parse(text: &str) -> Result<strict::Value> {

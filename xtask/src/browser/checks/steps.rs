@@ -5,7 +5,7 @@ use fantoccini::key::Key;
 use tool_retries::scenario::{self, Fixture};
 use tool_retries::timeline::{self, PARTS};
 
-use super::{Check, Expected, check};
+use super::{Check, Expected, check, natively};
 use crate::browser::page::{Page, Setup};
 
 pub const ALL: &[Check] = &[
@@ -79,11 +79,13 @@ async fn steps_are_those_of_the_native_run(page: &Page, _: &Expected) -> Result<
     let Some(scenario) = scenario::find(STEPPED) else {
         anyhow::bail!("no scenario {STEPPED}");
     };
-    let world = (scenario.world)();
-    world.keep_history();
-    let outcome = (scenario.play)(&world, &Fixture::committed())
-        .map_err(|error| anyhow::anyhow!("{error}"))?;
-    let pages = timeline::pages(&outcome, &world.take_history());
+    let pages = natively(|| {
+        let world = (scenario.world)();
+        world.keep_history();
+        let outcome = (scenario.play)(&world, &Fixture::committed())
+            .map_err(|error| anyhow::anyhow!("{error}"))?;
+        Ok(timeline::pages(&outcome, &world.take_history()))
+    })?;
     let count = pages.steps.len();
 
     begin(page).await?;
