@@ -37,7 +37,7 @@ use crate::{evidence, report};
 /// After this long a run shows its progress and can be stopped.
 const SLOW_MS: i32 = 500;
 
-/// After this long a request is given up and its worker replaced.
+/// After this long without an answer a request is given up and its worker replaced.
 const LIMIT_MS: i32 = 20_000;
 
 /// The place of the worker that runs scenarios; those that search have higher ones.
@@ -260,6 +260,7 @@ impl Page {
                     scenario,
                     message,
                 } if self.is_current(request) => {
+                    self.renew_limit()?;
                     self.failed(&scenario, &message)?;
                     self.show_progress()
                 }
@@ -478,7 +479,17 @@ impl Page {
         self.send()
     }
 
+    /// The worker gave a sign of life, and has its whole time for the next: one scenario can take as long as a table.
+    fn renew_limit(&mut self) -> Result<(), JsValue> {
+        if let Some(job) = &mut self.current {
+            job.timers.truncate(1);
+            job.timers.push(Timer::new(LIMIT_MS, || take(Input::Late))?);
+        }
+        Ok(())
+    }
+
     fn ran(&mut self, ran: &Ran) -> Result<(), JsValue> {
+        self.renew_limit()?;
         if let Some(job) = &mut self.current
             && let Ask::Show(place, fixture) = &job.ask
         {

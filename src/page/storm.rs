@@ -7,7 +7,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::HtmlElement;
 
 use super::dom::{self, Timer};
-use super::{Ask, Input, LIMIT_MS, Page, take};
+use super::{Ask, Input, Page, take};
 use crate::storm::Setup;
 
 /// How long each frame is shown at least.
@@ -102,11 +102,7 @@ impl Page {
 
     /// A frame came from the worker.
     pub(super) fn storm_came(&mut self, frame: String) -> Result<(), JsValue> {
-        if let Some(job) = &mut self.current {
-            // The limit is one for each sign of life.
-            job.timers.truncate(1);
-            job.timers.push(Timer::new(LIMIT_MS, || take(Input::Late))?);
-        }
+        self.renew_limit()?;
         let frames = &mut self.frames;
         if self.still {
             // Only the last one will be shown.

@@ -62,13 +62,13 @@ pub struct Choice {
 impl Choice {
     /// Every check, once, in these browsers.
     pub fn all(browsers: Vec<Browser>) -> Self {
-        // A check waits for its browser half of the time.
+        // While one starts its browser, or waits, the others go on.
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
             browsers,
             part: String::new(),
             repeat: 1,
-            at_once: 2 * cores,
+            at_once: cores + 1,
         }
     }
 }

@@ -440,15 +440,29 @@ impl Page {
         for group in groups {
             let report =
                 format!("document.querySelector(\"[data-report='{group}'] pre\").textContent");
-            self.act(&format!("{report} = ''")).await?;
+            self.act(&format!(
+                "{report} = ''; document.querySelector('#status').textContent = ''"
+            ))
+            .await?;
             self.press(&format!("[data-run-all='{group}']")).await?;
-            let report = self
+            // Where a run fails there is no report.
+            let (report, failed): (String, Vec<String>) = self
                 .see(
-                    &format!("the report of {group} stands"),
-                    &report,
-                    |report: &String| !report.trim().is_empty(),
+                    &format!("all of {group} is run"),
+                    &format!(
+                        "/ agree with /.test(document.querySelector('#status').textContent)
+                           ? [{report}, [...document.querySelectorAll('tr[data-state=failed]')].map((row) => row.textContent)]
+                           : ['', []]"
+                    ),
+                    |(report, failed): &(String, Vec<String>)| {
+                        !report.trim().is_empty() || !failed.is_empty()
+                    },
                 )
                 .await?;
+            ensure!(
+                failed.is_empty(),
+                "expected that no run of {group} fails, seen {failed:?}"
+            );
             reports.push(report);
         }
         Ok(reports)
