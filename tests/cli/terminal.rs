@@ -11,6 +11,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use tool_retries::explore::{DESIGNS, FAULTS};
 use tool_retries::json;
 
 use super::{PROGRAM, text, wait_until};
@@ -192,7 +193,7 @@ fn a_run_says_how_far_it_is_and_leaves_nothing_of_a_part() {
     let file = folder.path().join("record.json");
     fs::write(&file, "precious").unwrap();
     let mut run = OnTerminal::run(&["--output", file.to_str().unwrap()], Stdio::piped());
-    run.shows("/110 ");
+    run.shows(&format!("/{} ", DESIGNS.len() * FAULTS.len()));
     run.interrupt();
     let (code, printed) = run.end();
     assert_eq!(code, Some(130));
