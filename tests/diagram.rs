@@ -213,10 +213,10 @@ fn long_runs_are_cut_and_say_so() {
         "cut: … 25 lines left out: the trace has them"
     );
     let calls = draw((0..100).map(|at| event(at, "agent", called("k"))).collect());
-    assert_eq!(lines(&calls).len(), 32);
+    assert_eq!(lines(&calls).len(), 26);
     assert_eq!(
-        lines(&calls)[25],
-        "cut: … 69 lines left out: the trace has them"
+        lines(&calls)[19],
+        "cut: … 75 lines left out: the trace has them"
     );
 }
 

@@ -25,7 +25,7 @@ const CROSS: &str = "m-5 -5 10 10m0 -10-10 10";
 /// The longest label, in characters.
 const LONGEST: usize = 66;
 /// Longer runs are cut before their last lines, and say so.
-const MOST_LINES: usize = 32;
+const MOST_LINES: usize = 26;
 /// The same for a run of notes alone, whose point is elsewhere.
 const MOST_NOTES: usize = 16;
 const LAST_LINES: usize = 6;
