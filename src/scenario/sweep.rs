@@ -143,7 +143,12 @@ pub(super) fn sweep(
                     failing,
                     lasting,
                 };
-                for aftermath in AFTERMATHS {
+                let aftermaths = match lasting {
+                    Lasting::Once => &AFTERMATHS[..],
+                    // What fails from then on fails the rollback too: a new process finds its rest.
+                    Lasting::FromThenOn => &[Aftermath::NewProcess],
+                };
+                for &aftermath in aftermaths {
                     runs.push(Run::prepare(&operation)?.swept(&place, aftermath));
                 }
             }
