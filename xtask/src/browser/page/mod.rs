@@ -451,7 +451,7 @@ impl Page {
                     &format!("all of {group} is run"),
                     &format!(
                         "/ agree with /.test(document.querySelector('#status').textContent)
-                           ? [{report}, [...(document.querySelector(\"[data-run-all='{group}']\").closest('table') ?? document).querySelectorAll('tr[data-state=failed]')].map((row) => row.textContent)]
+                           ? [{report}, [...document.querySelectorAll(\"[data-group='{group}'] tr[data-state=failed]\")].map((row) => row.textContent)]
                            : ['', []]"
                     ),
                     |(report, failed): &(String, Vec<String>)| {
