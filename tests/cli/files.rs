@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PROGRAM, fails_with, run, text, wait_until};
+use super::{PROGRAM, fails_with, run, text};
 
 fn lab_to(path: &Path) -> Output {
     run(&["--group", "lab", "--output", path.to_str().unwrap()])
@@ -186,19 +186,17 @@ fn what_cannot_be_written_is_refused_before_the_run() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "leftovers");
 }
 
-/// A run that is at work for long enough to be killed, once its file stands beside the record.
-fn long_run_to(path: &Path, already: usize) -> Child {
-    let child = Command::new(PROGRAM)
+/// A run that is at work for long enough to be killed. It has printed: its file stands beside the
+/// record and is locked, and Ctrl-C ends it in good order.
+fn long_run_to(path: &Path) -> Child {
+    let mut child = Command::new(PROGRAM)
         .args(["--output", path.to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let folder = path.parent().unwrap();
-    wait_until("a file beside the record", || {
-        let files = fs::read_dir(folder).unwrap().count();
-        (files > already).then_some(())
-    });
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
     child
 }
 
@@ -216,7 +214,7 @@ fn what_a_killed_run_left_is_taken_away_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record.json");
     fs::write(&file, "older").unwrap();
-    let mut child = long_run_to(&file, 1);
+    let mut child = long_run_to(&file);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(names(folder.path()).len(), 2, "it left nothing");
@@ -234,20 +232,11 @@ fn what_a_killed_run_left_is_taken_away_by_the_next() {
 fn a_run_that_lives_keeps_what_it_needs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record.json");
-    let child = long_run_to(&file, 0);
+    let child = long_run_to(&file);
     let beside = names(folder.path());
     succeeds(&lab_to(&file));
     assert!(names(folder.path()).contains(&beside[0]));
     let record = fs::read_to_string(&file).unwrap();
-    // It printed: it is in the part of the run that Ctrl-C ends in good order.
-    let mut child = child;
-    let mut first = [0];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut first)
-        .unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     fails_with(&output, 130, "interrupted: no record was written");

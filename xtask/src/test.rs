@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::tools;
 use crate::{browser, budget, install, lab, lighthouse, lint, site};
@@ -114,8 +114,9 @@ impl Parts {
 
 /// Runs everything, in these browsers, and says whether all of it passed.
 ///
-/// Two lanes, for machines with two cores: one lints, runs the native tests and then the lab; the other builds the site and
-/// opens it in browsers. What is missing of the tools is installed meanwhile. What measures time comes last, alone.
+/// Two lanes, for machines with two cores: one lints and tries the lab, whose tests are the native tests; the other builds
+/// the site and opens it in browsers. What is missing of the tools is installed meanwhile. What measures time comes last,
+/// alone.
 pub fn run(browsers: &[Browser]) -> Result<bool> {
     let (tally, parts) = (Arc::new(Tally::default()), Arc::new(Parts::begin()));
     let installs = install::begin(browsers, &parts);
@@ -124,12 +125,7 @@ pub fn run(browsers: &[Browser]) -> Result<bool> {
         let (tally, parts) = (Arc::clone(&tally), Arc::clone(&parts));
         thread::spawn(move || {
             tally.report("lint", parts.time("lint", lint::run));
-            let ran = parts.time("native tests", || native(&tally));
-            ran.unwrap_or_else(|error| tally.report("cargo_test", Err(error)));
-            // Without a site there is no lab.
-            if is_site.recv() == Ok(true) {
-                lab::checks(&tally, &parts);
-            }
+            lab::checks(&tally, &parts, || is_site.recv() == Ok(true));
         })
     };
     let join = || {
@@ -174,28 +170,24 @@ pub fn run_browsers(choice: &Choice) -> Result<bool> {
     Ok(tally.end())
 }
 
-/// Runs the tests of both packages, passing their output through.
-fn native(tally: &Tally) -> Result<()> {
-    let mut command = tools::cargo();
-    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+/// Runs a command that runs tests, passes its output through and counts what it sums up.
+pub fn count(tally: &Tally, command: &mut Command) -> Result<()> {
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
-        .context("cannot start cargo")?;
-    let output = child.stdout.take().context("cargo has no output")?;
-    let (_, before) = tally.sums();
+        .with_context(|| format!("cannot start `{}`", tools::shown(command)))?;
+    let output = child.stdout.take().context("it has no output")?;
     for line in BufReader::new(output).lines() {
         let line = line?;
         println!("{line}");
         tally.read(&line);
     }
     let status = child.wait()?;
-    // A test that does not compile prints no sums.
-    let (_, after) = tally.sums();
-    if !status.success() && after == before {
-        let error = anyhow!("`{}` failed ({status})", tools::shown(&command));
-        tally.report("cargo_test", Err(error));
-    }
+    ensure!(
+        status.success(),
+        "`{}` failed ({status})",
+        tools::shown(command)
+    );
     Ok(())
 }
 
