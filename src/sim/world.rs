@@ -229,7 +229,8 @@ impl World {
     }
 
     /// Lets nothing fail from now on: no strike that is placed at a point befalls anybody, no
-    /// failing of the disk that is placed after this, and every network delivers at once. What a scenario still shows then, it does not owe to its faults.
+    /// failing of the disk that is placed after this, and every network delivers at once. What a
+    /// scenario still shows then, it does not owe to its faults.
     pub fn spare(&self) {
         self.0.spared.set(true);
     }
