@@ -128,10 +128,15 @@ fn cargo(lab: &Path) -> Command {
 }
 
 fn tests_pass(lab: &Path, tally: &Tally) -> Result<()> {
-    test::count(
+    let suites = test::count(
         tally,
         cargo(lab).args(["test", "--workspace", "--locked", "--no-fail-fast"]),
-    )
+    )?;
+    ensure!(
+        suites > 1,
+        "expected the tests of the lab to run, seen {suites} suites"
+    );
+    Ok(())
 }
 
 fn prints_seven(lab: &Path) -> Result<()> {

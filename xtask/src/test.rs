@@ -170,17 +170,19 @@ pub fn run_browsers(choice: &Choice) -> Result<bool> {
     Ok(tally.end())
 }
 
-/// Runs a command that runs tests, passes its output through and counts what it sums up.
-pub fn count(tally: &Tally, command: &mut Command) -> Result<()> {
+/// Runs a command that runs tests, passes its output through and counts what it sums up. Answers how many suites passed.
+pub fn count(tally: &Tally, command: &mut Command) -> Result<usize> {
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start `{}`", tools::shown(command)))?;
     let output = child.stdout.take().context("it has no output")?;
+    let mut suites = 0;
     for line in BufReader::new(output).lines() {
         let line = line?;
         println!("{line}");
         tally.read(&line);
+        suites += usize::from(line.starts_with("test result: ok. "));
     }
     let status = child.wait()?;
     ensure!(
@@ -188,7 +190,7 @@ pub fn count(tally: &Tally, command: &mut Command) -> Result<()> {
         "`{}` failed ({status})",
         tools::shown(command)
     );
-    Ok(())
+    Ok(suites)
 }
 
 #[cfg(test)]
@@ -202,6 +204,17 @@ mod tests {
         tally.read("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s");
         tally.read("test sim::disk::survives ... ok");
         assert_eq!(tally.sums(), (15, 2));
+    }
+
+    #[test]
+    fn suites_that_a_command_runs_are_counted() {
+        let tally = Tally::default();
+        let counted = |script: &str| count(&tally, Command::new("sh").args(["-c", script]));
+        let passed = "echo 'test result: ok. 2 passed; 0 failed'; echo other";
+        assert_eq!(counted(passed).unwrap(), 1);
+        assert_eq!(counted("echo other").unwrap(), 0);
+        assert!(counted("echo 'test result: FAILED. 1 passed; 1 failed'; exit 101").is_err());
+        assert_eq!(tally.sums(), (3, 1));
     }
 
     #[test]
