@@ -3,6 +3,7 @@
 //! `process` starts programs and ends them, `driver` starts browsers, `page` is the article open in one, `checks` is what
 //! must hold there. A new check is a function in a file of `checks` and a line in its list.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -29,6 +30,9 @@ pub mod process;
 
 /// Longer than any check takes on a slow machine that others use too; a browser that hangs must not hang the tests.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+/// How many of the checks that took longest are named at the end.
+const LONGEST: usize = 5;
 
 /// Runs a future to its end, or until the process is told to stop: then too every browser must be ended.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -109,13 +113,11 @@ pub fn test(
         "no check has `{}` in its name",
         choice.part
     );
-    let mut took = vec![(0, Duration::ZERO); Browser::ALL.len()];
+    let mut took: Vec<(Browser, &str, Duration)> = Vec::new();
     let mut told = |done: Done| {
         let (driver, check) = done.job;
         let browser = driver.browser();
-        let (count, sum) = &mut took[browser as usize];
-        *count += 1;
-        *sum += done.took;
+        took.push((browser, check.name, done.took));
         let name = format!("browser::{}::{}", browser.name(), check.name);
         tally.report(&name, done.outcome);
     };
@@ -128,12 +130,24 @@ pub fn test(
     parts.time("checks that measure time", || {
         make(alone, 1, &expected, &mut told)
     })?;
+    took.sort_by_key(|&(.., took)| Reverse(took));
     for driver in &drivers {
-        let (count, sum) = took[driver.browser() as usize];
+        let of_it: Vec<_> = took
+            .iter()
+            .filter(|(browser, ..)| *browser == driver.browser())
+            .collect();
+        let sum: Duration = of_it.iter().map(|(.., took)| *took).sum();
+        let longest: Vec<String> = of_it
+            .iter()
+            .take(LONGEST)
+            .map(|(_, check, took)| format!("{check} {:.0} s", took.as_secs_f64()))
+            .collect();
         println!(
-            "{count} checks in {}, {:.0} s if one waited for the other",
+            "{} checks in {}, {:.0} s if one waited for the other; longest: {}",
+            of_it.len(),
             driver.browser().name(),
-            sum.as_secs_f64()
+            sum.as_secs_f64(),
+            longest.join(", ")
         );
     }
     Ok(())
