@@ -8,7 +8,6 @@ mod clock;
 pub mod disk;
 mod host;
 mod network;
-mod omitted;
 mod rng;
 mod schedule;
 pub mod trace;

@@ -13,13 +13,11 @@ use url::Url;
 
 mod browser;
 mod budget;
-mod cut;
 mod install;
 mod lab;
 mod lighthouse;
 mod lint;
 mod mutants;
-mod order;
 mod serve;
 mod site;
 mod test;
@@ -193,17 +191,7 @@ fn run(job: Job) -> Result<bool> {
 }
 
 fn main() -> ExitCode {
-    let args = std::env::args_os().skip(1);
-    if std::env::var_os(wasm::LINKS).is_some() {
-        return match wasm::link(args) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error:#}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let job = match parse(args) {
+    let job = match parse(std::env::args_os().skip(1)) {
         Ok(job) => job,
         Err(error) => {
             eprintln!("xtask: {error}; `cargo xtask help` lists the commands");

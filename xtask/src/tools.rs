@@ -189,39 +189,6 @@ pub fn ensure_wasm_target() -> Result<()> {
     )
 }
 
-/// Whether the source of rustc's standard library is there, after an attempt to install it.
-pub fn ensure_std_source() -> bool {
-    let there = || {
-        output(
-            Command::new("rustc")
-                .args(["--print", "sysroot"])
-                .current_dir(root()),
-        )
-        .is_ok_and(|sysroot| {
-            Path::new(&sysroot)
-                .join("lib/rustlib/src/rust/library/Cargo.lock")
-                .is_file()
-        })
-    };
-    let _turn = turn(&RUSTUP);
-    if there() {
-        return true;
-    }
-    if find("rustup").is_some() {
-        say("installing the standard library's source with rustup, to build it for size");
-        let added = run(Command::new("rustup")
-            .args(["component", "add", "rust-src"])
-            .current_dir(root()));
-        if added.is_ok() && there() {
-            return true;
-        }
-    }
-    say(
-        "the standard library's source is missing (`rustup component add rust-src`): the module gets 20 KB larger",
-    );
-    false
-}
-
 /// The C compiler and archiver for wasm32.
 pub struct CTools {
     /// Clang with the wasm32 target.

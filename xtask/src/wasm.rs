@@ -11,25 +11,10 @@ use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
-use crate::cut;
-use crate::order;
 use crate::tools::{self, CTools, WASM, say};
 
-/// What makes the gzipped module small.
-const WASM_OPT_FLAGS: &[&str] = &[
-    // What the first round leaves, the second finds.
-    "-Oz",
-    "-Oz",
-    // Inlining all that is called once makes the module smaller, but what is gzipped larger: 4 KB.
-    "-ocimfs",
-    "20",
-    // It spends locals on what gzip would have found: 1 KB.
-    "--skip-pass=local-cse",
-    // The lowest bytes are the far end of the stack, which nobody addresses as an offset from a wrapped pointer.
-    "--low-memory-unused",
-    "--strip-debug",
-    "--strip-producers",
-];
+/// For speed, which costs the gzipped module less than it costs a search to go without.
+const WASM_OPT_FLAGS: &[&str] = &["-O2", "--strip-debug", "--strip-producers"];
 
 /// What rustc's wasm32 target emits, all of it in every browser for years. `--all-features` would let the
 /// optimiser use proposals that some browsers lack.
@@ -44,9 +29,6 @@ const WASM_OPT_FEATURES: &[&str] = &[
     "--enable-sign-ext",
 ];
 
-/// Sorts functions by the names that `order` gave them: 9 KB of the gzipped module.
-const WASM_OPT_ORDER: &[&str] = &["--reorder-functions-by-name", "--strip-debug"];
-
 /// The two files that the page's worker loads.
 pub struct Engine {
     /// `engine.js`
@@ -60,22 +42,19 @@ pub fn cargo(c: &CTools) -> Result<Command> {
     let mut command = tools::cargo();
     command
         .env("CC_wasm32_unknown_unknown", &c.cc)
-        // So that each function can be cut out by its name; wasm-opt inlines better for gzip, too.
-        .env("CFLAGS_wasm32_unknown_unknown", "-fno-inline")
         .env("AR_wasm32_unknown_unknown", &c.ar)
         .env("CARGO_ENCODED_RUSTFLAGS", rustc_flags()?);
     Ok(command)
 }
 
-/// Flags for rustc, most of which keep the paths of this machine out of panic messages, and so out of the
-/// module's bytes.
+/// Flags for rustc that keep the paths of this machine out of panic messages, and so out of the module's bytes.
 fn rustc_flags() -> Result<OsString> {
-    // SHA-256 without unrolled rounds: 2 KB of the gzipped module.
-    let mut flags = OsString::from("--cfg=sha2_backend_soft=\"compact\"");
+    let mut flags: Vec<OsString> = Vec::new();
     let mut map = |from: &Path, to: &str| {
-        flags.push("\x1f--remap-path-prefix=");
-        flags.push(from);
-        flags.push(format!("={to}"));
+        let mut flag = OsString::from("--remap-path-prefix=");
+        flag.push(from);
+        flag.push(format!("={to}"));
+        flags.push(flag);
     };
     map(&tools::root(), "/tool-retries");
     let cargo_home = env::var_os("CARGO_HOME")
@@ -98,7 +77,7 @@ fn rustc_flags() -> Result<OsString> {
             .current_dir(tools::root()),
     )?;
     map(Path::new(&sysroot), "/rust");
-    Ok(flags)
+    Ok(flags.join("\x1f".as_ref()))
 }
 
 /// Builds the module, or takes one that was built elsewhere, and makes its bindings.
@@ -111,94 +90,18 @@ pub fn engine(module: Option<&Path>) -> Result<Engine> {
             compile(&tools::c_tools()?)?
         }
     };
-    let module = cut::unreached(fs::read(&module).with_context(|| tools::text(&module))?)?;
-    let engine = bind(module)?;
+    let engine = bind(fs::read(&module).with_context(|| tools::text(&module))?)?;
     let wasm = optimise(engine.wasm)?;
     Ok(Engine { wasm, ..engine })
 }
 
-/// Compiles the module, with a standard library built for size where its source can be had.
-///
-/// That library aborts without formatting a message, which takes 20 KB off the gzipped module. Building it is an
-/// unstable feature of cargo, so a toolchain that refuses gets the library that comes with rustc.
+/// Compiles the module and tells where it is.
 fn compile(c: &CTools) -> Result<PathBuf> {
-    if tools::ensure_std_source() {
-        let flags = "\x1f-Zunstable-options\x1f-Cpanic=immediate-abort";
-        let mut small = cargo(c)?;
-        let mut rustflags = rustc_flags()?;
-        rustflags.push(flags);
-        small
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("CARGO_ENCODED_RUSTFLAGS", rustflags)
-            .env(LINKS, "1")
-            .env(
-                "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER",
-                env::current_exe()?,
-            )
-            .args(BUILD)
-            .arg("-Zbuild-std=std,panic_abort")
-            .arg("-Zbuild-std-features=optimize_for_size")
-            // Apart from what lint compiles with other flags, so that neither undoes the other.
-            .args(["--target-dir", "target/small-std"]);
-        match build(&mut small) {
-            Ok(module) => return Ok(module),
-            Err(error) => say(format!(
-                "{error:#}; going on with the standard library that comes with rustc"
-            )),
-        }
-    }
-    build(cargo(c)?.args(BUILD))
-}
-
-/// In the environment of a build whose linker this program is.
-pub const LINKS: &str = "TOOL_RETRIES_XTASK_LINKS";
-
-/// Links like `rust-lld`, but exports none of the names by which Rust and SQLite's C find each other.
-///
-/// rustc exports every `no_mangle` function, and with it what nobody calls: sqlite-wasm-rs's own file system, clock and
-/// random numbers, 9 KB of the gzipped module. It has no option against that.
-pub fn link(args: impl Iterator<Item = OsString>) -> Result<()> {
-    // rustc puts the folder of its own linker on the path.
-    tools::run(Command::new("rust-lld").args(less_internal(args)))
-}
-
-fn less_internal(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let internal = |name: &str| {
-        ["sqlite3", "rust_sqlite_wasm_", "tool_retries_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-            || ["gmtime", "strftime"].contains(&name)
-    };
-    let mut kept = Vec::new();
-    let mut args = args.peekable();
-    while let Some(arg) = args.next() {
-        let exported = args.peek().and_then(|name| name.to_str());
-        if arg == "--export" && exported.is_some_and(internal) {
-            args.next();
-        } else {
-            kept.push(arg);
-        }
-    }
-    kept
-}
-
-const BUILD: [&str; 10] = [
-    "build",
-    "--package",
-    "tool-retries",
-    "--lib",
-    "--profile",
-    "wasm",
-    "--target",
-    WASM,
-    "--locked",
-    "--message-format=json-render-diagnostics",
-];
-
-/// Runs a build of the module and tells where it is.
-fn build(command: &mut Command) -> Result<PathBuf> {
     let started = Instant::now();
-    let output = command
+    let output = cargo(c)?
+        .args(["build", "--package", "tool-retries", "--lib"])
+        .args(["--profile", "wasm", "--target", WASM, "--locked"])
+        .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -288,11 +191,9 @@ fn optimise(wasm: Vec<u8>) -> Result<Vec<u8>> {
     // Half a minute for the same answer is too long when only the page has changed.
     let lock = fs::read(tools::root().join("xtask/binaryen/package-lock.json"))?;
     let mut hash = Sha256::new();
-    for flags in [WASM_OPT_FEATURES, WASM_OPT_FLAGS, WASM_OPT_ORDER] {
+    for flags in [WASM_OPT_FEATURES, WASM_OPT_FLAGS] {
         hash.update(flags.join(" "));
     }
-    // Another way to order is another module.
-    hash.update(include_str!("order.rs"));
     hash.update(&lock);
     hash.update(&wasm);
     let name: String = hash
@@ -309,14 +210,15 @@ fn optimise(wasm: Vec<u8>) -> Result<Vec<u8>> {
             dir.path().join("after.wasm"),
         );
         fs::write(&before, &wasm)?;
-        let wasm_opt = |flags: &[&str], from: &Path, to: &Path| {
-            let mut command = Command::new("node");
-            command.arg(&wasm_opt).args(WASM_OPT_FEATURES).args(flags);
-            tools::run(command.arg(from).arg("-o").arg(to))
-        };
-        wasm_opt(WASM_OPT_FLAGS, &before, &after)?;
-        fs::write(&before, order::name_by_place(&fs::read(&after)?)?)?;
-        wasm_opt(WASM_OPT_ORDER, &before, &after)?;
+        tools::run(
+            Command::new("node")
+                .arg(&wasm_opt)
+                .args(WASM_OPT_FEATURES)
+                .args(WASM_OPT_FLAGS)
+                .arg(&before)
+                .arg("-o")
+                .arg(&after),
+        )?;
         fs::rename(&after, &done)?;
         say(format!(
             "wasm-opt took {:.1} s",
@@ -366,19 +268,6 @@ mod tests {
     #[test]
     fn bindings_match_the_lock_file() {
         check_bindgen_version(include_str!("../../Cargo.lock")).unwrap();
-    }
-
-    #[test]
-    fn only_internal_names_lose_their_export() {
-        let less = |words: &str| {
-            let args = words.split(' ').map(OsString::from);
-            less_internal(args).join(" ".as_ref())
-        };
-        assert_eq!(
-            less("-flavor wasm --export start --export sqlite3_os_init -o sqlite3 --export gmtime"),
-            "-flavor wasm --export start -o sqlite3"
-        );
-        assert_eq!(less("--export"), "--export");
     }
 
     #[test]

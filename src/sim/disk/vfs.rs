@@ -24,6 +24,11 @@ use crate::sim::trace::What;
 
 const NAME: &str = "simulated-disk";
 
+/// What a connection starts with, where the crates that bring SQLite compile in other defaults on the
+/// one target than on the other. None of it reads the disk.
+const DEFAULTS: &str =
+    "PRAGMA page_size = 4096; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON";
+
 thread_local! {
     static MOUNTED: RefCell<Vec<(u32, Weak<RefCell<State>>)>> =
         const { RefCell::new(Vec::new()) };
@@ -70,11 +75,13 @@ pub(super) fn open(id: u32, process: ProcessId, file: &str) -> rusqlite::Result<
             Some(message.clone()),
         ));
     }
-    Connection::open_with_flags_and_vfs(
+    let connection = Connection::open_with_flags_and_vfs(
         format!("{id}/{}/{file}", process.0),
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         NAME,
-    )
+    )?;
+    connection.execute_batch(DEFAULTS)?;
+    Ok(connection)
 }
 
 /// What a path names.
@@ -407,24 +414,5 @@ impl SQLiteVfs<Io> for Vfs {
 
     fn os(_: &()) -> &Os {
         &Os
-    }
-}
-
-/// SQLite's way to its default file system: here it has none, so that what names no disk fails. By its own names
-/// (`.cargo/config.toml`), since those are taken by sqlite-wasm-rs for a file system without locks.
-#[cfg(target_family = "wasm")]
-mod no_default {
-    use rusqlite::ffi::SQLITE_OK;
-
-    // SAFETY: nobody else defines this name.
-    #[unsafe(no_mangle)]
-    extern "C" fn tool_retries_os_init() -> std::ffi::c_int {
-        SQLITE_OK
-    }
-
-    // SAFETY: nobody else defines this name.
-    #[unsafe(no_mangle)]
-    extern "C" fn tool_retries_os_end() -> std::ffi::c_int {
-        SQLITE_OK
     }
 }
