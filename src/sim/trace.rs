@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::disk::{Access, Failing};
-use super::{Clock, Point};
+use super::{Clock, Point, Rng};
 use crate::json::Value;
 use crate::text::visible;
 
@@ -393,10 +393,15 @@ impl fmt::Display for Trace {
     }
 }
 
+/// The seed of every world's random bytes.
+const SEED: u64 = 0;
+
 /// Writes the trace: stamps each event with the virtual clock.
 #[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) clock: Clock,
+    /// What SQL can ask of chance.
+    random: RefCell<Rng>,
     /// Whether anybody will read the trace.
     pub(super) watched: bool,
     events: RefCell<Vec<Event>>,
@@ -406,14 +411,24 @@ impl Recorder {
     pub(super) fn new(watched: bool) -> Self {
         Self {
             clock: Clock::default(),
+            random: RefCell::new(Rng::new(SEED)),
             watched,
             events: RefCell::default(),
+        }
+    }
+
+    /// Fills `bytes` with the next of the world's random bytes.
+    pub(super) fn fill_random(&self, bytes: &mut [u8]) {
+        let mut random = self.random.borrow_mut();
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
         }
     }
 
     /// Forgets what happened and begins again at time zero.
     pub(super) fn restart(&self) {
         self.clock.restart();
+        self.random.replace(Rng::new(SEED));
         self.events.borrow_mut().clear();
     }
 

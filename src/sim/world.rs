@@ -525,6 +525,11 @@ impl Process {
         Ok(connection)
     }
 
+    /// What a wall clock shows this process: time since the Unix epoch.
+    pub fn since_epoch(&self) -> Duration {
+        self.0.world.0.recorder.clock.since_epoch()
+    }
+
     /// Whether the process still lives.
     pub fn is_alive(&self) -> bool {
         self.0.world.0.disk.is_alive(self.0.id)

@@ -16,7 +16,7 @@ mod locks;
 mod moment;
 mod vfs;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
@@ -114,7 +114,6 @@ pub(super) struct Disk(Rc<RefCell<State>>);
 
 #[derive(Debug)]
 struct State {
-    id: u32,
     recorder: Rc<Recorder>,
     processes: Vec<ProcessState>,
     visible: Directory,
@@ -205,15 +204,9 @@ struct Inode {
 #[derive(Debug)]
 struct Dead;
 
-thread_local! {
-    static NEXT_DISK: Cell<u32> = const { Cell::new(0) };
-}
-
 impl Disk {
     pub(super) fn new(recorder: Rc<Recorder>) -> Self {
-        let id = NEXT_DISK.replace(NEXT_DISK.get() + 1);
-        let disk = Self(Rc::new(RefCell::new(State {
-            id,
+        Self(Rc::new(RefCell::new(State {
             recorder,
             processes: Vec::new(),
             visible: Directory::default(),
@@ -229,9 +222,7 @@ impl Disk {
             next_handle: 0,
             history: None,
             change_counter: 0,
-        })));
-        vfs::mount(id, &disk.0);
-        disk
+        })))
     }
 
     pub(super) fn start_process(&self, name: Rc<str>, elsewhere: bool) -> ProcessId {
@@ -254,25 +245,7 @@ impl Disk {
     /// Opens a connection of `process` to `file`, creating the file if need be. Every statement
     /// that the connection runs is recorded, if anybody watches.
     pub(super) fn connect(&self, process: ProcessId, file: &str) -> rusqlite::Result<Connection> {
-        let (id, watched) = {
-            let state = self.0.borrow();
-            (state.id, state.recorder.watched)
-        };
-        let mut connection = vfs::open(id, process, file)?;
-        if !watched {
-            return Ok(connection);
-        }
-        connection.trace_v2(
-            rusqlite::trace::TraceEventCodes::SQLITE_TRACE_STMT,
-            Some(move |event: rusqlite::trace::TraceEvent<'_>| {
-                if let rusqlite::trace::TraceEvent::Stmt(statement, text) = event {
-                    let sql = statement.expanded_sql().unwrap_or_else(|| text.to_owned());
-                    let sql = sql.trim().to_owned();
-                    vfs::with_disk(id, |state| state.record(process, What::Sql(sql)));
-                }
-            }),
-        )?;
-        Ok(connection)
+        vfs::open(&self.0, process, file)
     }
 
     pub(super) fn is_alive(&self, process: ProcessId) -> bool {

@@ -1,12 +1,14 @@
-//! SQLite's way to a [`Disk`](super::Disk): one VFS for the whole process, registered once.
+//! SQLite's way to a [`Disk`](super::Disk).
 //!
-//! A VFS callback gets a path and nothing else, so the path says all: `DISK/PROCESS/FILE`. Two
-//! processes reach one file under two paths, and every handle knows whose it is. Disks are kept
-//! per thread, so that tests may run in parallel.
+//! A callback of a VFS learns nothing of the connection for which it is called. So a process that has
+//! files open has a VFS to itself, its *mount*, and every name that SQLite hands over is a file's name
+//! on that process's disk, the database's own and those of `ATTACH` and `VACUUM INTO` alike. SQLite
+//! keeps the list of VFSs for the whole program; mounts are kept per thread, so that tests may run in
+//! parallel.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::{Rc, Weak};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rsqlite_vfs::{
@@ -14,7 +16,10 @@ use rsqlite_vfs::{
     OsCallback, SQLiteIoMethods, SQLiteVfs, SectorSize, SyncOptions, VfsError, VfsErrorCode,
     VfsFile, VfsResult, VfsStore, register_vfs,
 };
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::{
     Access, Dead, DiskError, Done, Failing, HandleId, Inode, Operation, ProcessId, Refused,
@@ -22,100 +27,206 @@ use super::{
 };
 use crate::sim::trace::What;
 
-const NAME: &str = "simulated-disk";
-
 /// What a connection starts with, where the crates that bring SQLite compile in other defaults on the
 /// one target than on the other. None of it reads the disk.
 const DEFAULTS: &str =
     "PRAGMA page_size = 4096; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON";
 
-thread_local! {
-    static MOUNTED: RefCell<Vec<(u32, Weak<RefCell<State>>)>> =
-        const { RefCell::new(Vec::new()) };
-}
+/// In a trace, a file that has no name, such as the journal of a large statement.
+const TEMPORARY: &str = "temporary file";
 
-/// Makes the disk reachable under its number, and forgets disks that are gone.
-pub(super) fn mount(id: u32, state: &Rc<RefCell<State>>) {
-    MOUNTED.with_borrow_mut(|mounted| {
-        mounted.retain(|(_, disk)| disk.strong_count() > 0);
-        mounted.push((id, Rc::downgrade(state)));
-    });
-}
+/// The number of a registered VFS. A `Slot` that no mount holds is used again: SQLite cannot be told
+/// safely to forget a VFS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot(u32);
 
-fn mounted(id: u32) -> Option<Rc<RefCell<State>>> {
-    MOUNTED.with_borrow(|mounted| {
-        let (_, disk) = mounted.iter().find(|(other, _)| *other == id)?;
-        disk.upgrade()
-    })
-}
+/// The slots: how many are registered, and those of them that are free.
+static SLOTS: Mutex<(u32, Vec<Slot>)> = Mutex::new((0, Vec::new()));
 
-/// Runs `work` on a mounted disk; nothing, when it is gone.
-pub(super) fn with_disk(id: u32, work: impl FnOnce(&State)) {
-    if let Some(disk) = mounted(id) {
-        work(&disk.borrow());
+impl Slot {
+    fn name(self) -> String {
+        format!("simulated-disk-{}", self.0)
     }
-}
 
-pub(super) fn open(id: u32, process: ProcessId, file: &str) -> rusqlite::Result<Connection> {
-    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
-    let registered = REGISTERED.get_or_init(|| {
-        // SAFETY: `Io` and `Vfs` use the crate's own callbacks, structure and file layout, and
-        // agree on `()` as app data. The OnceLock serialises this one registration under a name of
-        // our own. State is per thread and every connection stays on its thread, since `World` is
-        // neither Send nor Sync.
-        unsafe { register_vfs::<Io, Vfs>(NAME, (), false) }
-            .map(|registration| {
-                registration.into_raw();
-            })
-            .map_err(|error| error.to_string())
-    });
-    if let Err(message) = registered {
-        return Err(rusqlite::Error::SqliteFailure(
-            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
-            Some(message.clone()),
-        ));
+    fn take() -> Result<Self, String> {
+        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(free) = slots.1.pop() {
+            return Ok(free);
+        }
+        let slot = Self(slots.0);
+        // SAFETY: `Io` and `Vfs` use the crate's own callbacks, structure and file layout, and agree
+        // on `Slot` as app data, which any thread may read. The lock serialises registrations, each
+        // under a name of its own. What the callbacks reach is kept per thread, and every connection
+        // stays on its thread, since `World` is neither Send nor Sync.
+        let registration = unsafe { register_vfs::<Io, Vfs>(&slot.name(), slot, false) };
+        registration.map_err(|error| error.to_string())?.into_raw();
+        slots.0 += 1;
+        Ok(slot)
     }
-    let connection = Connection::open_with_flags_and_vfs(
-        format!("{id}/{}/{file}", process.0),
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        NAME,
-    )?;
-    connection.execute_batch(DEFAULTS)?;
-    Ok(connection)
-}
 
-/// What a path names.
-struct Place {
-    disk: Rc<RefCell<State>>,
-    process: ProcessId,
-    file: Rc<str>,
-}
+    fn mount(self) -> Option<Rc<Mount>> {
+        MOUNTED.with_borrow(|mounted| {
+            let mut mounted = mounted.iter().filter_map(Weak::upgrade);
+            mounted.find(|mount| mount.slot == self)
+        })
+    }
 
-impl Place {
-    fn of(path: &str) -> VfsResult<Self> {
-        let unknown = || {
-            VfsError::new(
-                VfsErrorCode::CantOpen,
-                "no such disk, process or file".into(),
-            )
-        };
-        let mut parts = path.splitn(3, '/');
-        let mut number = || parts.next().and_then(|part| part.parse::<u32>().ok());
-        let (id, process) = (number().ok_or_else(unknown)?, number().ok_or_else(unknown)?);
-        let file = parts.next().ok_or_else(unknown)?;
-        let disk = mounted(id).ok_or_else(unknown)?;
-        Ok(Self {
-            disk,
-            process: ProcessId(process as usize),
-            file: Rc::from(file),
+    /// The mount of a connection that is open.
+    fn mounted(self) -> VfsResult<Rc<Mount>> {
+        self.mount()
+            .ok_or_else(|| VfsError::new(VfsErrorCode::CantOpen, "the disk is not mounted".into()))
+    }
+
+    fn place(self, name: &str) -> VfsResult<Place> {
+        Ok(Place {
+            mount: self.mounted()?,
+            file: Rc::from(name),
         })
     }
 }
 
+/// A process's way to its disk, for as long as it has a file open there.
+struct Mount {
+    slot: Slot,
+    disk: Rc<RefCell<State>>,
+    process: ProcessId,
+}
+
+thread_local! {
+    static MOUNTED: RefCell<Vec<Weak<Mount>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Mount {
+    /// The mount that the process has, or a new one.
+    fn of(disk: &Rc<RefCell<State>>, process: ProcessId) -> Result<Rc<Self>, String> {
+        MOUNTED.with_borrow_mut(|mounted| {
+            mounted.retain(|mount| mount.strong_count() > 0);
+            let mut live = mounted.iter().filter_map(Weak::upgrade);
+            let held = live.find(|mount| mount.process == process && Rc::ptr_eq(&mount.disk, disk));
+            if let Some(mount) = held {
+                return Ok(mount);
+            }
+            let mount = Rc::new(Self {
+                slot: Slot::take()?,
+                disk: Rc::clone(disk),
+                process,
+            });
+            mounted.push(Rc::downgrade(&mount));
+            Ok(mount)
+        })
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.1.push(self.slot);
+    }
+}
+
+/// Opens a connection of `process` to `file`, creating the file if need be. What SQL can ask of chance
+/// is answered by the world; every statement is recorded, if anybody watches.
+pub(super) fn open(
+    disk: &Rc<RefCell<State>>,
+    process: ProcessId,
+    file: &str,
+) -> rusqlite::Result<Connection> {
+    let mount = Mount::of(disk, process).map_err(|message| {
+        let error = ffi::Error::new(ffi::SQLITE_ERROR);
+        rusqlite::Error::SqliteFailure(error, Some(message))
+    })?;
+    let slot = mount.slot;
+    let mut connection = Connection::open_with_flags_and_vfs(
+        file,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        slot.name().as_str(),
+    )?;
+    connection.execute_batch(DEFAULTS)?;
+    draw_from_the_world(&connection, slot)?;
+    if disk.borrow().recorder.watched {
+        let record = move |event: TraceEvent<'_>| {
+            if let (TraceEvent::Stmt(statement, text), Some(mount)) = (event, slot.mount()) {
+                let sql = statement.expanded_sql().unwrap_or_else(|| text.to_owned());
+                let what = What::Sql(sql.trim().to_owned());
+                mount.disk.borrow().record(mount.process, what);
+            }
+        };
+        connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(record))?;
+    }
+    Ok(connection)
+}
+
+/// Puts `random()` and `randomblob()` over those of SQLite, whose generator is one for the whole program.
+fn draw_from_the_world(connection: &Connection, slot: Slot) -> rusqlite::Result<()> {
+    let fill = move |bytes: &mut [u8]| match slot.mount() {
+        Some(mount) => mount.disk.borrow().recorder.fill_random(bytes),
+        None => bytes.fill(0),
+    };
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    connection.create_scalar_function("random", 0, flags, move |_| {
+        let mut bytes = [0; 8];
+        fill(&mut bytes);
+        // As SQLite's own: never the integer whose absolute value is none.
+        let number = i64::from_le_bytes(bytes);
+        Ok(if number < 0 {
+            -(number & i64::MAX)
+        } else {
+            number
+        })
+    })?;
+    connection.create_scalar_function("randomblob", 1, flags, move |context| {
+        let length = integer(context.get_raw(0)).max(1);
+        // SQLite's own limit of a blob, below which memory is what bounds it.
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|&length| length <= LONGEST_BLOB_BYTES)
+            .ok_or_else(|| {
+                let error = ffi::Error::new(ffi::SQLITE_TOOBIG);
+                rusqlite::Error::SqliteFailure(error, Some("string or blob too big".to_owned()))
+            })?;
+        let mut bytes = vec![0; length];
+        fill(&mut bytes);
+        Ok(bytes)
+    })
+}
+
+/// The number that SQLite takes a value for (<https://www.sqlite.org/lang_expr.html#castexpr>).
+fn integer(value: ValueRef<'_>) -> i64 {
+    match value {
+        ValueRef::Integer(number) => number,
+        ValueRef::Real(number) => number as i64,
+        ValueRef::Text(text) | ValueRef::Blob(text) => {
+            let text = String::from_utf8_lossy(text);
+            let text = text.trim_start();
+            let is_part =
+                |(at, c): (usize, char)| c.is_ascii_digit() || at == 0 && "+-".contains(c);
+            let end = text.char_indices().find(|&at| !is_part(at));
+            text[..end.map_or(text.len(), |(end, _)| end)]
+                .parse()
+                .unwrap_or(0)
+        }
+        ValueRef::Null => 0,
+    }
+}
+
+/// The default of SQLITE_MAX_LENGTH (<https://www.sqlite.org/limits.html#max_length>).
+const LONGEST_BLOB_BYTES: usize = 1_000_000_000;
+
+/// A file's name on a process's disk.
+struct Place {
+    mount: Rc<Mount>,
+    file: Rc<str>,
+}
+
 impl Place {
+    fn state(&self) -> RefMut<'_, State> {
+        self.mount.disk.borrow_mut()
+    }
+
     fn access(&self, access: Access) -> VfsResult<Option<Failing>> {
-        let mut disk = self.disk.borrow_mut();
-        Ok(disk.access(self.process, &self.file, access)?)
+        Ok(self
+            .state()
+            .access(self.mount.process, &self.file, access)?)
     }
 
     fn access_or_fail(&self, access: Access) -> VfsResult<()> {
@@ -149,8 +260,8 @@ struct Handle {
 
 impl Handle {
     fn operate(&self, operation: Operation) -> VfsResult<()> {
-        let mut state = self.place.disk.borrow_mut();
-        Ok(state.operate(self.place.process, &self.place.file, operation)?)
+        let mut state = self.place.state();
+        Ok(state.operate(self.place.mount.process, &self.place.file, operation)?)
     }
 
     /// How this access fails, if it does.
@@ -164,9 +275,9 @@ impl Handle {
     }
 
     fn record_lock(&self, from: LockLevel, to: LockLevel, held: LockLevel) {
-        let mut state = self.place.disk.borrow_mut();
+        let mut state = self.place.state();
         state.record(
-            self.place.process,
+            self.place.mount.process,
             What::Lock {
                 file: Rc::clone(&self.place.file),
                 from,
@@ -218,7 +329,7 @@ impl VfsFile for Handle {
                 length: written.len() as u64,
             })?;
             self.inode.borrow_mut().bytes.write(written, at);
-            self.place.disk.borrow_mut().remember();
+            self.place.state().remember();
         }
         ends(failing, Access::Write)
     }
@@ -229,7 +340,7 @@ impl VfsFile for Handle {
         if failing.is_none_or(|failing| failing.done == Done::All) {
             self.operate(Operation::Truncate { length })?;
             self.inode.borrow_mut().bytes.truncate(at);
-            self.place.disk.borrow_mut().remember();
+            self.place.state().remember();
         }
         ends(failing, Access::Truncate)
     }
@@ -237,8 +348,8 @@ impl VfsFile for Handle {
     fn sync(&mut self, _options: SyncOptions) -> VfsResult<()> {
         let failing = self.access(Access::Sync)?;
         if failing.is_none_or(|failing| failing.done == Done::All) {
-            let mut state = self.place.disk.borrow_mut();
-            state.sync(self.place.process, &self.place.file, &self.inode)?;
+            let mut state = self.place.state();
+            state.sync(self.place.mount.process, &self.place.file, &self.inode)?;
         }
         ends(failing, Access::Sync)
     }
@@ -260,7 +371,7 @@ impl VfsFile for Handle {
             self.record_lock(from, level, held);
         }
         if granted.is_err() {
-            self.place.disk.borrow_mut().processes[self.place.process.0].refused = Some(Refused {
+            self.place.state().processes[self.place.mount.process.0].refused = Some(Refused {
                 inode: Rc::clone(&self.inode),
                 handle: self.id,
                 level,
@@ -297,29 +408,30 @@ struct Store;
 
 impl VfsStore for Store {
     type File = Handle;
-    type AppData = ();
+    type AppData = Slot;
 
-    fn open_file(_: &(), request: OpenRequest<'_>) -> VfsResult<OpenedFile<Handle>> {
-        let Some(filename) = request.filename else {
-            return Err(VfsError::new(
-                VfsErrorCode::CantOpen,
-                "the simulated disk has no anonymous files: temporary tables and journals are kept in memory".into(),
-            ));
-        };
-        let place = Place::of(filename.path())?;
+    fn open_file(slot: &Slot, request: OpenRequest<'_>) -> VfsResult<OpenedFile<Handle>> {
+        let name = request.filename.map(|name| name.path());
+        let place = slot.place(name.unwrap_or(TEMPORARY))?;
         place.access_or_fail(Access::Open)?;
         let (id, inode) = {
-            let mut state = place.disk.borrow_mut();
-            let inode = match state.visible.get(&place.file) {
-                Some(_) if request.options.exclusive() => {
+            let mut state = place.state();
+            let process = place.mount.process;
+            let inode = match (name, state.visible.get(&place.file)) {
+                // As on Unix, where its name is taken away as soon as it is open.
+                (None, _) => {
+                    state.operate(process, &place.file, Operation::Create)?;
+                    Rc::default()
+                }
+                (_, Some(_)) if request.options.exclusive() => {
                     return Err(VfsError::new(
                         VfsErrorCode::CantOpen,
                         "the file exists".into(),
                     ));
                 }
-                Some(inode) => Rc::clone(inode),
-                None if request.options.create() => state.create(place.process, &place.file)?,
-                None => {
+                (_, Some(inode)) => Rc::clone(inode),
+                (_, None) if request.options.create() => state.create(process, &place.file)?,
+                (_, None) => {
                     return Err(VfsError::new(
                         VfsErrorCode::CantOpen,
                         "there is no such file".into(),
@@ -329,7 +441,8 @@ impl VfsStore for Store {
             state.next_handle += 1;
             (HandleId(state.next_handle), inode)
         };
-        inode.borrow_mut().handles.push((id, place.process));
+        let process = place.mount.process;
+        inode.borrow_mut().handles.push((id, process));
         Ok(OpenedFile {
             file: Handle { id, place, inode },
             access: OpenAccess::ReadWrite,
@@ -337,7 +450,7 @@ impl VfsStore for Store {
     }
 
     fn close_file(
-        _: &(),
+        _: &Slot,
         _name: Option<&str>,
         handle: Handle,
         _options: OpenOptions,
@@ -346,28 +459,27 @@ impl VfsStore for Store {
         inode.locks.unlock(handle.id, LockLevel::None);
         inode.handles.retain(|&(open, _)| open != handle.id);
         drop(inode);
-        handle.place.disk.borrow_mut().remember();
+        handle.place.state().remember();
         Ok(())
     }
 
-    fn access(_: &(), path: &str, _mode: AccessMode) -> VfsResult<bool> {
-        let place = Place::of(path)?;
+    fn access(slot: &Slot, name: &str, _mode: AccessMode) -> VfsResult<bool> {
+        let place = slot.place(name)?;
         place.access_or_fail(Access::Find)?;
-        let state = place.disk.borrow();
-        Ok(state.visible.get(&place.file).is_some())
+        Ok(place.state().visible.get(&place.file).is_some())
     }
 
-    fn full_pathname(_: &(), path: &str) -> VfsResult<String> {
-        Ok(path.to_owned())
+    fn full_pathname(_: &Slot, name: &str) -> VfsResult<String> {
+        Ok(name.to_owned())
     }
 
-    fn delete_file(_: &(), path: &str, sync_directory: bool) -> VfsResult<()> {
-        let place = Place::of(path)?;
+    fn delete_file(slot: &Slot, name: &str, sync_directory: bool) -> VfsResult<()> {
+        let place = slot.place(name)?;
         let failing = place.access(Access::Delete)?;
         if failing.is_some_and(|failing| failing.done == Done::Nothing) {
             return ends(failing, Access::Delete);
         }
-        let mut state = place.disk.borrow_mut();
+        let mut state = place.state();
         if state.visible.get(&place.file).is_none() {
             return Err(VfsError::new(
                 VfsErrorCode::IoDeleteNoEntry,
@@ -376,28 +488,27 @@ impl VfsStore for Store {
         }
         // What fails once the name is gone is the sync of the directory.
         let synced = sync_directory && failing.is_none();
-        state.delete(place.process, &place.file, synced)?;
+        state.delete(place.mount.process, &place.file, synced)?;
         ends(failing, Access::Delete)
     }
 }
 
 /// What SQLite may ask of the machine: nothing that would make two runs differ.
-struct Os;
-
-impl OsCallback for Os {
+impl OsCallback for Slot {
     /// Never called for: tools on this disk turn SQLite's busy handler off, since it would block
     /// the single thread on which every caller runs.
     fn sleep(&self, _: Duration) {}
 
+    /// Seeds the generator that SQLite has for the whole program, from which come the nonces of
+    /// journals; with nothing, it is the same in every run.
     fn random(&self, _: &mut [u8]) -> usize {
         0
     }
 
     fn epoch_timestamp_in_ms(&self) -> VfsResult<i64> {
-        Err(VfsError::new(
-            VfsErrorCode::Error,
-            "there is no wall clock here".into(),
-        ))
+        let since_epoch = self.mounted()?.disk.borrow().recorder.clock.since_epoch();
+        i64::try_from(since_epoch.as_millis())
+            .map_err(|_| VfsError::new(VfsErrorCode::Error, "beyond all dates".into()))
     }
 }
 
@@ -410,9 +521,9 @@ impl SQLiteIoMethods for Io {
 struct Vfs;
 
 impl SQLiteVfs<Io> for Vfs {
-    type Os = Os;
+    type Os = Slot;
 
-    fn os(_: &()) -> &Os {
-        &Os
+    fn os(slot: &Slot) -> &Slot {
+        slot
     }
 }
