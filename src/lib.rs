@@ -9,6 +9,8 @@
 //! | [`text`] | text made safe to show | reading it back |
 //! | [`key`] | operation keys: the caller's intent, or derived from an action | randomness |
 //! | [`sim`] | the world: clock, random numbers, trace, schedule, network, disk | the name of a scenario or tool |
+//! | [`console`] | SQL as text on a fresh simulated disk | knowing what it is for |
+//! | `logic` | SQL logic tests: parsing and judging (native only) | knowing where they run |
 //! | [`tool`] | the tools under test, and models of documented contracts | faults of their own |
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
@@ -28,12 +30,15 @@
 #[cfg(not(target_family = "wasm"))]
 pub mod article;
 pub mod client;
+pub mod console;
 pub mod diagram;
 pub mod digest;
 pub mod evidence;
 pub mod explore;
 pub mod json;
 pub mod key;
+#[cfg(not(target_family = "wasm"))]
+pub mod logic;
 pub mod markup;
 #[cfg(target_family = "wasm")]
 pub mod page;

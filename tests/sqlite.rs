@@ -1,40 +1,57 @@
-//! What SQLite can still do after all that is left out of it (`.cargo/config.toml`, `xtask/src/unreached.txt`).
+//! What SQLite can do here: everything. The files of `tests/sql` are run in the finished module as well (the browsers'
+//! checks), with the same answers.
 #![cfg(not(target_family = "wasm"))]
 
+use std::fs;
+use std::time::Duration;
+
+use tool_retries::console::Console;
+use tool_retries::logic;
 use tool_retries::sim::World;
 
+/// Every file of statements, by name.
+const FILES: [&str; 3] = ["engineers", "utf16", "world"];
+
 #[test]
-fn what_designs_against_duplicates_need_is_there() {
-    let db = World::new().start("caller").connect("test.db").unwrap();
-    db.execute_batch(
-        "CREATE TABLE t(id INTEGER PRIMARY KEY, key TEXT UNIQUE, n INTEGER CHECK (n < 9))",
-    )
-    .unwrap();
-    let n = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let insert = "INSERT INTO t(key, n) VALUES ('a', 1), ('b', 2)";
-    assert_eq!(db.execute(insert, []).unwrap(), 2);
-    assert!(db.execute(insert, []).is_err());
-    assert_eq!(
-        db.execute("INSERT OR IGNORE INTO t(key, n) VALUES ('a', 1)", []),
-        Ok(0)
-    );
-    let nothing = "INSERT INTO t(key, n) VALUES ('a', 1) ON CONFLICT DO NOTHING";
-    assert_eq!(db.execute(nothing, []), Ok(0));
-    let update = "INSERT INTO t(key, n) VALUES ('a', 1) ON CONFLICT(key) DO UPDATE SET n = n + 3 RETURNING n";
-    assert_eq!(n(update), Ok(4));
-    let absent =
-        "INSERT INTO t(key, n) SELECT 'c', 5 WHERE NOT EXISTS (SELECT 1 FROM t WHERE key = 'c')";
-    assert_eq!(
-        (db.execute(absent, []), db.execute(absent, [])),
-        (Ok(1), Ok(0))
-    );
-    assert_eq!(
-        n("SELECT sum(n) FROM t WHERE key IN ('a', 'b', 'c')"),
-        Ok(11)
-    );
-    assert!(db.execute("UPDATE t SET n = 9", []).is_err());
-    assert_eq!(
-        n("WITH u AS (SELECT 1 AS n UNION SELECT 2) SELECT count(*) FROM u"),
-        Ok(2)
-    );
+fn what_engineers_write_is_answered_right() {
+    for name in FILES {
+        let path = format!("{}/tests/sql/{name}.test", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).unwrap();
+        let console = Console::open().unwrap();
+        let records = logic::parse(&text).unwrap();
+        assert!(records.len() > 5, "{name}: {} records", records.len());
+        let wrong: Vec<String> = records
+            .iter()
+            .filter_map(|record| {
+                let told = record.judge(&console.run(&record.sql)).err()?;
+                Some(format!("{name}.test, line {}: {told}\n", record.line))
+            })
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.concat());
+    }
+}
+
+#[test]
+fn sql_reads_the_virtual_clock() {
+    let world = World::new();
+    let db = world.start("caller").connect("test.db").unwrap();
+    let now = || db.query_row("SELECT unixepoch('subsec')", [], |row| row.get::<_, f64>(0));
+    let begins = now().unwrap();
+    world.pass(Duration::from_millis(1_250));
+    assert_eq!(now().unwrap() - begins, 1.25);
+}
+
+/// Two worlds that do the same see the same; what one of them draws is nothing to the other.
+#[test]
+fn each_world_has_its_own_stream_of_chance() {
+    let worlds = [World::new(), World::new()];
+    let db = worlds.map(|world| world.start("caller").connect("test.db").unwrap());
+    let draw = |of: usize| {
+        db[of]
+            .query_row("SELECT random()", [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    let first = [draw(0), draw(0), draw(0)];
+    assert_eq!(first, [draw(1), draw(1), draw(1)]);
+    assert_ne!(first[0], first[1]);
 }

@@ -9,6 +9,7 @@
 //! Searches have workers of their own: see `workbench`.
 
 mod dom;
+mod panic;
 pub mod protocol;
 mod steps;
 mod storm;
@@ -26,7 +27,7 @@ use web_sys::{
 };
 
 use dom::{Listener, Timer};
-use protocol::{Ran, Reply, Request, Steps, encode};
+use protocol::{Ran, Reply, Request, Steps, decode, encode};
 use steps::StepControl;
 use storm::Frames;
 use workbench::Searches;
@@ -52,6 +53,7 @@ thread_local! {
 /// Brings the page to life. `boot.js` calls it once its module stands.
 #[wasm_bindgen]
 pub fn start() -> Result<(), JsValue> {
+    panic::throw();
     let mut page = Page::new(dom::document()?)?;
     // Warm before the first press, so that the press waits for nothing but its run.
     page.worker = Some(EngineWorker::spawn(RUNNER)?);
@@ -251,9 +253,9 @@ impl Page {
             Input::Hash => self.restore_choice(),
             Input::Unstopped => self.end_unstopped(),
             Input::Message(place, data) if place != RUNNER => {
-                self.search_message(place, Reply::decode(&data)?)
+                self.search_message(place, decode(data)?)
             }
-            Input::Message(_, data) => match Reply::decode(&data)? {
+            Input::Message(_, data) => match decode(data)? {
                 Reply::Ready => self.ready(),
                 Reply::Ran(ran) if self.is_current(ran.request) => self.ran(&ran),
                 Reply::Failed {
@@ -782,14 +784,14 @@ fn show_report(details: &Element, text: &str) -> Result<(), JsValue> {
     details.remove_attribute("hidden")
 }
 
-/// Why a worker ended, for the reader. A panic ends in a bare trap, which each browser words
-/// in its own way: `unreachable`, `unreachable executed`, `Unreachable code should not be executed`.
+/// Why a worker ended, for the reader. A panic comes with its message; what traps, each browser words in
+/// its own way: `unreachable`, `unreachable executed`, `Unreachable code should not be executed`.
 fn cause(message: &str) -> &str {
     if message.contains("nreachable") {
-        "an internal error"
-    } else {
-        message.strip_prefix("Uncaught ").unwrap_or(message)
+        return "an internal error";
     }
+    let message = message.strip_prefix("Uncaught ").unwrap_or(message);
+    message.strip_prefix("Error: ").unwrap_or(message)
 }
 
 /// A worker with our module; dropping it ends it, whatever it is at.

@@ -6,20 +6,19 @@
 //! structured clone can carry.
 //!
 //! On the wire a message is what serde makes of an enum: the name of a variant without fields, else an object whose
-//! one key is the name. It is read by hand, field by field: serde's derived readers would take 7 KB of the gzipped
-//! module, its writers next to nothing.
+//! one key is the name.
 
 use std::str::FromStr;
 
-use js_sys::{Array, Object, Reflect};
-use serde::Serialize;
-use wasm_bindgen::{JsCast, JsValue};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wasm_bindgen::JsValue;
 
 use crate::explore::{Case, CaseError};
 use crate::timeline::Parts;
 
 /// From the page to the worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Run these scenarios in this order.
     Run {
@@ -57,10 +56,17 @@ pub enum Request {
     },
     /// End the search where it stands.
     Stop,
+    /// Run SQL on a fresh database.
+    Sql {
+        /// Comes back in the reply.
+        request: u32,
+        /// Each is run by itself, whatever became of those before it.
+        statements: Vec<String>,
+    },
 }
 
 /// From the worker to the page.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// The worker listens. Sent once, before anything else.
     Ready,
@@ -88,6 +94,13 @@ pub enum Reply {
     Progress(Progress),
     /// What a search said that is over, or was stopped.
     Explored(Box<Explored>),
+    /// What SQLite said to each statement, as [`crate::console::printed`] prints it.
+    Answers {
+        /// Which request.
+        request: u32,
+        /// One a statement.
+        answers: Vec<String>,
+    },
     /// Nothing more comes for this request.
     Done {
         /// Which request.
@@ -98,7 +111,7 @@ pub enum Reply {
 }
 
 /// What one run showed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// Which request.
     pub request: u32,
@@ -117,7 +130,7 @@ pub struct Ran {
 }
 
 /// The steps of one run, as [`crate::timeline::pages`] makes them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     /// Which request.
     pub request: u32,
@@ -130,7 +143,7 @@ pub struct Steps {
 }
 
 /// How far a search has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Which request.
     pub request: u32,
@@ -139,7 +152,7 @@ pub struct Progress {
 }
 
 /// What a search said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explored {
     /// Which request.
     pub request: u32,
@@ -182,150 +195,7 @@ pub fn encode<M: Serialize>(message: &M) -> Result<JsValue, JsValue> {
     serde_wasm_bindgen::to_value(message).map_err(JsValue::from)
 }
 
-impl Request {
-    /// A request from a plain JavaScript value.
-    pub fn decode(value: &JsValue) -> Result<Self, JsValue> {
-        let (variant, body) = Body::of(value)?;
-        match variant.as_str() {
-            "Run" => Ok(Self::Run {
-                request: body.number("request")?,
-                scenarios: body.texts("scenarios")?,
-                fixture: body.optional_text("fixture")?,
-                report: body.flag("report")?,
-            }),
-            "Steps" => Ok(Self::Steps {
-                request: body.number("request")?,
-                scenario: body.text("scenario")?,
-                fixture: body.optional_text("fixture")?,
-            }),
-            "Storm" => Ok(Self::Storm {
-                request: body.number("request")?,
-                setup: body.text("setup")?,
-            }),
-            "Explore" => Ok(Self::Explore {
-                request: body.number("request")?,
-                search: body.text("search")?,
-            }),
-            "Stop" => Ok(Self::Stop),
-            _ => Err(unreadable(&variant)),
-        }
-    }
-}
-
-impl Reply {
-    /// A reply from a plain JavaScript value.
-    pub fn decode(value: &JsValue) -> Result<Self, JsValue> {
-        let (variant, body) = Body::of(value)?;
-        match variant.as_str() {
-            "Ready" => Ok(Self::Ready),
-            "Ran" => Ok(Self::Ran(Box::new(Ran {
-                request: body.number("request")?,
-                scenario: body.text("scenario")?,
-                values: body.text("values")?,
-                trace_sha256: body.text("trace_sha256")?,
-                checks_sha256: body.text("checks_sha256")?,
-                passed: body.flag("passed")?,
-                evidence: body.text("evidence")?,
-            }))),
-            "Failed" => Ok(Self::Failed {
-                request: body.number("request")?,
-                scenario: body.text("scenario")?,
-                message: body.text("message")?,
-            }),
-            "Steps" => Ok(Self::Steps(Box::new(Steps {
-                request: body.number("request")?,
-                scenario: body.text("scenario")?,
-                texts: body.texts("texts")?,
-                steps: body.steps("steps")?,
-            }))),
-            "Storm" => Ok(Self::Storm {
-                request: body.number("request")?,
-                frame: body.text("frame")?,
-            }),
-            "Progress" => Ok(Self::Progress(Progress {
-                request: body.number("request")?,
-                text: body.text("text")?,
-            })),
-            "Explored" => Ok(Self::Explored(Box::new(Explored {
-                request: body.number("request")?,
-                verdict: body.text("verdict")?,
-                sentences: body.texts("sentences")?,
-                token: body.optional_text("token")?,
-                runs: body.number("runs")?,
-            }))),
-            "Done" => Ok(Self::Done {
-                request: body.number("request")?,
-                report: body.optional_text("report")?,
-            }),
-            _ => Err(unreadable(&variant)),
-        }
-    }
-}
-
-/// What stands under a variant's name; undefined if the name is all.
-struct Body(JsValue);
-
-impl Body {
-    /// The name of the variant that a value is of, and its body.
-    fn of(value: &JsValue) -> Result<(String, Self), JsValue> {
-        if let Some(variant) = value.as_string() {
-            return Ok((variant, Self(JsValue::UNDEFINED)));
-        }
-        let object: &Object = value.dyn_ref().ok_or_else(|| unreadable("message"))?;
-        let name = Object::keys(object).get(0);
-        let variant = name.as_string().ok_or_else(|| unreadable("message"))?;
-        Ok((variant, Self(Reflect::get(value, &name)?)))
-    }
-
-    fn field<T>(&self, name: &str, read: fn(&JsValue) -> Option<T>) -> Result<T, JsValue> {
-        read(&Reflect::get(&self.0, &JsValue::from_str(name))?).ok_or_else(|| unreadable(name))
-    }
-
-    fn number(&self, name: &str) -> Result<u32, JsValue> {
-        // The cast saturates; numbers come from an encoded `u32`.
-        self.field(name, |value| value.as_f64().map(|number| number as u32))
-    }
-
-    fn flag(&self, name: &str) -> Result<bool, JsValue> {
-        self.field(name, JsValue::as_bool)
-    }
-
-    fn text(&self, name: &str) -> Result<String, JsValue> {
-        self.field(name, JsValue::as_string)
-    }
-
-    fn optional_text(&self, name: &str) -> Result<Option<String>, JsValue> {
-        self.field(name, |value| {
-            if value.is_undefined() {
-                return Some(None);
-            }
-            value.as_string().map(Some)
-        })
-    }
-
-    fn texts(&self, name: &str) -> Result<Vec<String>, JsValue> {
-        self.field(name, |value| {
-            let array: &Array = value.dyn_ref()?;
-            array.iter().map(|text| text.as_string()).collect()
-        })
-    }
-
-    fn steps(&self, name: &str) -> Result<Vec<Parts>, JsValue> {
-        self.field(name, |value| {
-            let array: &Array = value.dyn_ref()?;
-            let step = |step: JsValue| {
-                let step: &Array = step.dyn_ref()?;
-                let mut parts = Parts::default();
-                for (part, index) in parts.iter_mut().zip(step.iter()) {
-                    *part = index.as_f64()? as u32;
-                }
-                Some(parts)
-            };
-            array.iter().map(step).collect()
-        })
-    }
-}
-
-fn unreadable(what: &str) -> JsValue {
-    JsValue::from_str(&format!("between page and worker: unreadable {what}"))
+/// A message from a plain JavaScript value.
+pub fn decode<M: DeserializeOwned>(value: JsValue) -> Result<M, JsValue> {
+    serde_wasm_bindgen::from_value(value).map_err(JsValue::from)
 }

@@ -206,7 +206,11 @@ impl Page {
                 request, message, ..
             } => self.search_answered(place, request, Err(message)),
             // Not asked of these workers.
-            Reply::Ran(_) | Reply::Steps(_) | Reply::Storm { .. } | Reply::Done { .. } => Ok(()),
+            Reply::Ran(_)
+            | Reply::Steps(_)
+            | Reply::Storm { .. }
+            | Reply::Answers { .. }
+            | Reply::Done { .. } => Ok(()),
         }
     }
 

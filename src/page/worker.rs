@@ -8,7 +8,9 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 
 use super::dom::{Listener, Timer};
-use super::protocol::{Choice, Explored, Progress, Ran, Reply, Request, Steps, encode};
+use super::panic;
+use super::protocol::{Choice, Explored, Progress, Ran, Reply, Request, Steps, decode, encode};
+use crate::console::{self, Console};
 use crate::diagram;
 use crate::evidence::{self, TraceAt};
 use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
@@ -49,6 +51,7 @@ struct Searching {
 /// Makes this worker answer requests. `worker.js` calls it once its module stands.
 #[wasm_bindgen]
 pub fn worker_main() -> Result<(), JsValue> {
+    panic::throw();
     let scope: DedicatedWorkerGlobalScope = js_sys::global().dyn_into()?;
     let answering = scope.clone();
     let listener = Listener::new(&scope, "message", move |event| {
@@ -65,7 +68,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
     let Some(event) = event.dyn_ref::<MessageEvent>() else {
         return Ok(());
     };
-    match Request::decode(&event.data())? {
+    match decode(event.data())? {
         Request::Run {
             request,
             scenarios,
@@ -83,6 +86,17 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
             Some(searching) => searching.answer(),
             None => Ok(()),
         },
+        Request::Sql {
+            request,
+            statements,
+        } => {
+            let console = Console::open().map_err(|error| JsValue::from(error.to_string()))?;
+            let answers = statements
+                .iter()
+                .map(|sql| console::printed(&console.run(sql)))
+                .collect();
+            send(scope, &Reply::Answers { request, answers })
+        }
     }
 }
 

@@ -154,7 +154,7 @@ fn prints_seven(lab: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the site in the lab: other folder, other target folder, so that the standard library, SQLite and every crate are
+/// Builds the site in the lab: other folder, other target folder, so that SQLite and every crate are
 /// compiled and optimised anew, by the same compilers. This program does it, and does not compile itself again first.
 fn builds_the_same(lab: &Path) -> Result<()> {
     let target = lab.join("target");

@@ -17,6 +17,7 @@ mod install;
 mod lab;
 mod lighthouse;
 mod lint;
+mod logic;
 mod mutants;
 mod serve;
 mod site;
@@ -41,6 +42,8 @@ browsers [LIST] [--only PART] [--repeat N] [--at-once N]
 lighthouse              build the site and measure it with Lighthouse, five times
 size                    build the site and compare its sizes with their limits
 lint                    formatting, and clippy for the native target and wasm32
+logic-tests DIR         build the site and run the SQL logic tests of a folder, files in the format of
+                        SQLite's own whose names end in .test, natively and in Chromium
 mutants SHARD/OF        put faults into the engine, one at a time, and tell which of them the quick native
                         tests do not notice; of all faults every OFth, from SHARD on, which is 0 to OF-1
 screenshots DIR         build the site and write pictures of the page to DIR
@@ -66,6 +69,9 @@ enum Job {
     Lighthouse,
     Size,
     Lint,
+    LogicTests {
+        dir: PathBuf,
+    },
     Mutants(Share),
     Screenshots {
         dir: PathBuf,
@@ -98,6 +104,10 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Job> {
         "lighthouse" => Job::Lighthouse,
         "size" => Job::Size,
         "lint" => Job::Lint,
+        "logic-tests" => match parser.next()? {
+            Some(Value(dir)) => Job::LogicTests { dir: dir.into() },
+            _ => bail!("`logic-tests` needs a folder to read from"),
+        },
         "mutants" => match parser.next()? {
             Some(Value(share)) => Job::Mutants(share.string()?.parse()?),
             _ => bail!("`mutants` needs a share such as 3/40"),
@@ -181,6 +191,7 @@ fn run(job: Job) -> Result<bool> {
             return Ok(budgets.into_iter().all(|budget| budget.check().is_ok()));
         }
         Job::Lint => lint::run()?,
+        Job::LogicTests { dir } => return logic::run(&dir),
         Job::Mutants(share) => return mutants::run(share),
         Job::Screenshots { dir } => {
             site::build(None, None)?;
@@ -265,6 +276,8 @@ mod tests {
             "serve --port",
             "serve --port x",
             "serve --port 70000",
+            "logic-tests",
+            "logic-tests a b",
             "mutants",
             "mutants 3",
             "mutants 40/40",

@@ -13,7 +13,7 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use crate::tools::{self, CTools, WASM, say};
 
-/// For speed, which costs the gzipped module less than it costs a search to go without.
+/// What makes the gzipped module small.
 const WASM_OPT_FLAGS: &[&str] = &["-Oz", "--strip-debug", "--strip-producers"];
 
 /// What rustc's wasm32 target emits, all of it in every browser for years. `--all-features` would let the

@@ -184,7 +184,11 @@ fn draw_from_the_world(connection: &Connection, slot: Slot) -> rusqlite::Result<
                 let error = ffi::Error::new(ffi::SQLITE_TOOBIG);
                 rusqlite::Error::SqliteFailure(error, Some("string or blob too big".to_owned()))
             })?;
-        let mut bytes = vec![0; length];
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| {
+            rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOMEM), None)
+        })?;
+        bytes.resize(length, 0);
         fill(&mut bytes);
         Ok(bytes)
     })
@@ -256,9 +260,20 @@ struct Handle {
     id: HandleId,
     place: Place,
     inode: Rc<RefCell<Inode>>,
+    opened_for: OpenAccess,
 }
 
 impl Handle {
+    fn check_writable(&self) -> VfsResult<()> {
+        match self.opened_for {
+            OpenAccess::ReadWrite => Ok(()),
+            OpenAccess::ReadOnly => Err(VfsError::new(
+                VfsErrorCode::ReadOnly,
+                "the file was opened for reading".into(),
+            )),
+        }
+    }
+
     fn operate(&self, operation: Operation) -> VfsResult<()> {
         let mut state = self.place.state();
         Ok(state.operate(self.place.mount.process, &self.place.file, operation)?)
@@ -317,6 +332,7 @@ impl VfsFile for Handle {
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> VfsResult<()> {
         let at = index(offset)?;
+        self.check_writable()?;
         let failing = self.access(Access::Write)?;
         let written = match failing.map(|failing| failing.done) {
             Some(Done::Nothing) => &[],
@@ -336,6 +352,7 @@ impl VfsFile for Handle {
 
     fn truncate(&mut self, length: u64) -> VfsResult<()> {
         let at = index(length)?;
+        self.check_writable()?;
         let failing = self.access(Access::Truncate)?;
         if failing.is_none_or(|failing| failing.done == Done::All) {
             self.operate(Operation::Truncate { length })?;
@@ -443,23 +460,31 @@ impl VfsStore for Store {
         };
         let process = place.mount.process;
         inode.borrow_mut().handles.push((id, process));
-        Ok(OpenedFile {
-            file: Handle { id, place, inode },
-            access: OpenAccess::ReadWrite,
-        })
+        let access = request.options.access();
+        let file = Handle {
+            id,
+            place,
+            inode,
+            opened_for: access,
+        };
+        Ok(OpenedFile { file, access })
     }
 
     fn close_file(
         _: &Slot,
-        _name: Option<&str>,
+        name: Option<&str>,
         handle: Handle,
-        _options: OpenOptions,
+        options: OpenOptions,
     ) -> VfsResult<()> {
         let mut inode = handle.inode.borrow_mut();
         inode.locks.unlock(handle.id, LockLevel::None);
         inode.handles.retain(|&(open, _)| open != handle.id);
         drop(inode);
-        handle.place.state().remember();
+        let mut state = handle.place.state();
+        if options.delete_on_close() && name.is_some() {
+            state.delete(handle.place.mount.process, &handle.place.file, false)?;
+        }
+        state.remember();
         Ok(())
     }
 
@@ -525,5 +550,44 @@ impl SQLiteVfs<Io> for Vfs {
 
     fn os(slot: &Slot) -> &Slot {
         slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsqlite_vfs::VfsAppData;
+    use rsqlite_vfs::test_suite::test_vfs_store;
+
+    use super::*;
+    use crate::sim::disk::Disk;
+    use crate::sim::trace::Recorder;
+
+    /// The crate's own checks of a file system: reading past the end, overwriting, truncating, exclusive creation,
+    /// deletion, files without a name.
+    #[test]
+    fn the_disk_is_a_file_system() {
+        let disk = Disk::new(Rc::new(Recorder::new(false)));
+        let process = disk.start_process(Rc::from("one"), false);
+        let mount = Mount::of(&disk.0, process).unwrap();
+        test_vfs_store::<Store>(VfsAppData::new(mount.slot)).unwrap();
+    }
+
+    /// A mount that nobody holds gives its slot back, else a search would register a VFS for every run.
+    #[test]
+    fn slots_are_used_again() {
+        let registered = || SLOTS.lock().unwrap().0;
+        let visit = || {
+            let disk = Disk::new(Rc::new(Recorder::new(false)));
+            let process = disk.start_process(Rc::from("one"), false);
+            let db = disk.connect(process, "test.db").unwrap();
+            db.execute_batch("CREATE TABLE t(a)").unwrap();
+        };
+        visit();
+        let before = registered();
+        for _ in 0..200 {
+            visit();
+        }
+        // Other tests of this program may hold slots meanwhile.
+        assert!(registered() < before + 100, "{before}, {}", registered());
     }
 }

@@ -19,9 +19,11 @@ use crate::serve;
 use crate::site;
 use crate::test::{Parts, Tally};
 use driver::Driver;
-use page::{Page, Setup, pictures};
+use page::{Setup, pictures};
 
+pub use checks::natively;
 pub use driver::Browser;
+pub use page::Page;
 
 mod checks;
 mod driver;
@@ -220,10 +222,15 @@ async fn open(driver: &Driver, setup: &Setup) -> Result<Page> {
 /// Writes pictures of the built page to `dir`, for a look by eye.
 pub fn screenshots(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    visit(async |page| pictures::take(page, dir).await)
+}
+
+/// Opens a browser on the built site, which it has not loaded yet, and closes it after `work`.
+pub fn visit(work: impl AsyncFnOnce(&Page) -> Result<()>) -> Result<()> {
     block_on(async {
         let driver = Driver::find(Browser::Chromium)?;
         let page = open(&driver, &Setup::PLAIN).await?;
-        let outcome = pictures::take(&page, dir).await;
+        let outcome = work(&page).await;
         page.close().await;
         outcome
     })

@@ -42,6 +42,13 @@ pub const ALL: &[Check] = &[
     ),
     check!(a_trap_is_told_and_survived, TRAPPING),
     check!(
+        a_panic_is_told_with_its_message,
+        Setup::altered(|name, _, bytes| match name {
+            "engine_bg.wasm" => bytes.map(with_a_spoilt_fixture),
+            _ => bytes,
+        })
+    ),
+    check!(
         a_worker_without_successor_is_told_and_survived,
         Setup::altered(|name, earlier, bytes| match (name, earlier) {
             ("worker.js", 0) => with_first_lines(true, TRAP, bytes),
@@ -60,6 +67,18 @@ pub const TRAPPING: Setup = Setup::altered(|name, earlier, bytes| {
 
 /// What the page says of it.
 pub const TRAPPED: &str = "the engine stopped: an internal error";
+
+/// The module with a fixture in it that is no JSON, on which the engine panics.
+fn with_a_spoilt_fixture(mut module: Vec<u8>) -> Vec<u8> {
+    const BEGINS: &[u8] = b"{\n  \"operation_key\"";
+    let at = module
+        .windows(BEGINS.len())
+        .position(|bytes| bytes == BEGINS);
+    if let Some(at) = at {
+        module[at] = b'!';
+    }
+    module
+}
 
 /// What it says of a worker that does not start.
 const NOT_LOADED: &str = "the worker could not be loaded";
@@ -152,6 +171,22 @@ async fn recovers(page: &Page, expected: &Expected) -> Result<()> {
     );
     page.run_all().await?;
     every_row_agrees(page, expected).await
+}
+
+async fn a_panic_is_told_with_its_message(page: &Page, expected: &Expected) -> Result<()> {
+    page.load_with_engine().await?;
+    let row = page.run_one(expected.any()).await?;
+    let told = format!("{row:?}");
+    for part in [
+        "the engine stopped: fixture.json was tested",
+        "src/scenario/fixture.rs:",
+    ] {
+        ensure!(
+            told.contains(part),
+            "expected `{part}` beside the button, seen {told}"
+        );
+    }
+    Ok(())
 }
 
 async fn a_trap_is_told_and_survived(page: &Page, expected: &Expected) -> Result<()> {

@@ -7,6 +7,7 @@ mod failures;
 mod permalinks;
 mod reader;
 mod results;
+mod sql;
 mod steps;
 mod storm;
 
@@ -72,6 +73,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
         failures::ALL,
         storm::ALL,
         explore::ALL,
+        sql::ALL,
         axe::ALL,
     ]
     .into_iter()
@@ -132,7 +134,7 @@ impl Expected {
 /// Runs the engine on this machine, away from the runtime that drives the browsers: tokio's locks, which the engine uses
 /// too, make a task of a runtime wait now and then for no other reason than that it is fair, and the engine would take
 /// that for a wait of its own.
-fn natively<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub fn natively<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|_| Err(anyhow!("the engine panicked")))
 }
