@@ -62,9 +62,12 @@ macro_rules! check {
 }
 use check;
 
-/// Every check, in the order in which they run.
+/// Every check, in the order in which they run: first those that take long, so that none of them is left at the end for
+/// the others to wait for.
 pub fn all() -> impl Iterator<Item = &'static Check> {
     [
+        axe::ALL,
+        explore::ALL,
         results::ALL,
         steps::ALL,
         along::ALL,
@@ -72,9 +75,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
         permalinks::ALL,
         failures::ALL,
         storm::ALL,
-        explore::ALL,
         sql::ALL,
-        axe::ALL,
     ]
     .into_iter()
     .flatten()
