@@ -246,10 +246,10 @@ fn md5(values: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::Console;
+    use crate::console::{Console, Journal};
 
     fn judged(text: &str) -> Vec<Result<(), String>> {
-        let console = Console::open().unwrap();
+        let console = Console::open(Journal::Rollback).unwrap();
         let judge = |record: &Record| record.judge(&console.run(&record.sql));
         parse(text).unwrap().iter().map(judge).collect()
     }

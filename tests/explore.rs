@@ -101,17 +101,18 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
         let mut own = cells.iter().filter(|cell| cell.design == design.id);
         assert!(own.any(|cell| !cell.is_safe()), "{}", design.id);
     }
-    // Each invariant can break, and each is shown somewhere.
+    // Each invariant is shown somewhere, and each breaks but one: SQLite refuses at once whom waiting cannot help, so
+    // that no design waits for ever.
     for invariant in Invariant::ALL {
-        for lists in [
-            cells.iter().map(|cell| &cell.broken).collect::<Vec<_>>(),
-            cells.iter().map(|cell| &cell.shown).collect(),
-        ] {
-            assert!(
-                lists.iter().any(|list| list.contains(&invariant)),
-                "{invariant:?}"
-            );
-        }
+        assert!(
+            cells.iter().any(|cell| cell.shown.contains(&invariant)),
+            "{invariant:?}"
+        );
+        assert_eq!(
+            cells.iter().any(|cell| cell.broken.contains(&invariant)),
+            invariant != Invariant::NobodyWaits,
+            "{invariant:?}"
+        );
     }
     // A claim that nobody may take over outlives whoever made it, and a payload that another call's
     // end recorded under the key refuses the caller's own.
@@ -148,22 +149,6 @@ fn the_committed_matrix_is_this_search_and_its_green_is_not_empty() {
             "changed_payload"
         ]
     );
-    // Each invariant breaks somewhere and is shown somewhere.
-    for invariant in Invariant::ALL {
-        let shown = cells.iter().any(|cell| cell.shown.contains(&invariant));
-        assert!(shown, "{invariant:?} is never shown");
-    }
-    for invariant in [
-        Invariant::OneEffect,
-        Invariant::SameTicket,
-        Invariant::RefusalWritesNothing,
-        Invariant::RecordWithEffect,
-        Invariant::TwoEffects,
-        Invariant::NobodyWaits,
-    ] {
-        let broken = cells.iter().any(|cell| cell.broken.contains(&invariant));
-        assert!(broken, "{invariant:?} never breaks");
-    }
     // Every token replays what its cell says, watched, and again to the byte.
     for cell in &cells {
         let Some(found) = &cell.counterexample else {
@@ -203,7 +188,7 @@ fn the_shortest_counterexample_is_the_shortest_there_is() {
         ("effect_then_record", "response_lost"),
         ("effect_then_record", "killed"),
         ("memory", "changed_payload"),
-        ("deferred", "delivered_late"),
+        ("deferred", "record_pruned"),
     ] {
         let case = case(design, fault);
         let mut unpruned = Search::new(case, Strategy::Unpruned).unwrap();
@@ -333,7 +318,7 @@ fn nonsense_replays_nothing() {
 #[test]
 fn a_counterexample_can_be_stepped_through() {
     for token in [
-        "deferred.none.220.-",
+        "deferred.record_pruned.121.01222",
         "effect_then_record.killed.122.0000000000000000001",
         "immediate.record_pruned.121.0122",
         "key_per_attempt.power_lost.121.000000000000000000000000001",

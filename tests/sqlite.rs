@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tool_retries::console::Console;
+use tool_retries::console::{Console, Journal};
 use tool_retries::logic;
 use tool_retries::sim::World;
 
@@ -14,17 +14,24 @@ const FILES: [&str; 3] = ["engineers", "utf16", "world"];
 
 #[test]
 fn what_engineers_write_is_answered_right() {
-    for name in FILES {
+    let journals = [Journal::Rollback, Journal::Wal];
+    for (name, journal) in FILES
+        .iter()
+        .flat_map(|name| journals.map(|journal| (name, journal)))
+    {
         let path = format!("{}/tests/sql/{name}.test", env!("CARGO_MANIFEST_DIR"));
         let text = fs::read_to_string(path).unwrap();
-        let console = Console::open().unwrap();
+        let console = Console::open(journal).unwrap();
         let records = logic::parse(&text).unwrap();
         assert!(records.len() > 5, "{name}: {} records", records.len());
         let wrong: Vec<String> = records
             .iter()
             .filter_map(|record| {
                 let told = record.judge(&console.run(&record.sql)).err()?;
-                Some(format!("{name}.test, line {}: {told}\n", record.line))
+                Some(format!(
+                    "{journal:?}, {name}.test, line {}: {told}\n",
+                    record.line
+                ))
             })
             .collect();
         assert!(wrong.is_empty(), "{}", wrong.concat());

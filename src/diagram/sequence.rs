@@ -527,7 +527,9 @@ impl<'a> Reading<'a> {
         // Setting up and looking on are no part of the story.
         let word = sql.split([' ', '(']).next().unwrap_or_default();
         let hidden = matches!(word, "PRAGMA" | "CREATE")
-            || (word == "SELECT" && kind == Kind::Caller && inside.is_none());
+            || (matches!(word, "BEGIN" | "SELECT" | "COMMIT")
+                && kind == Kind::Caller
+                && inside.is_none());
         let (false, Some(file)) = (hidden, self.database(&event.who)) else {
             return;
         };

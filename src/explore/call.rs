@@ -4,15 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::Invariant;
 use super::case::Fault;
 use super::stage::{Answer, Request, Stage, response, ticket_in, whole_ms};
 use crate::sim::trace::{Fate, What};
-use crate::sim::{Host, Point, Process};
-use crate::tool::LOCK_WAIT_LIMIT;
+use crate::sim::{Host, Point, Process, is_busy};
 
 /// Why a call ends without a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,7 +308,9 @@ impl Call {
         sql: &'static str,
         parameters: &[Parameter],
     ) -> Result<(usize, Option<Record>), Refusal> {
-        let deadline = self.process().now().saturating_add(LOCK_WAIT_LIMIT);
+        let deadline = self.stage.workers[self.worker]
+            .waits()
+            .deadline(self.process());
         let turn = match self.turn.take() {
             None if self.stage.case.design.takes_turns => Some(self.await_turn(deadline).await?),
             held => held,
@@ -354,51 +355,55 @@ impl Call {
         deadline: Duration,
     ) -> Result<(usize, Option<Record>), Refusal> {
         let process = self.process();
-        let mut waited = false;
-        loop {
+        let waits = self.stage.workers[self.worker].waits();
+        let mut attempts = 0;
+        let attempt = || {
+            attempts += 1;
             let operations = self.stage.disk_operations();
             let result = self.once(sql, parameters);
             if self.stage.disk_operations() != operations {
                 self.stage.befall(self.history.get());
             }
-            if !process.is_alive() {
-                return process.hang().await;
+            if matches!(&result, Err(error) if process.is_alive() && is_busy(error)) {
+                self.observe(2 << 32 | self.stage.now_ms() as u64);
             }
-            match result {
-                Ok((changed, record)) => {
-                    self.observe(changed as u64);
-                    if let Some(record) = &record {
-                        self.observe(u64::from(record.same_payload));
-                        self.observe(record.response.unwrap_or_default() as u64);
-                        self.observe(record.claims as u64);
-                        self.observe(record.leased_until_ms as u64);
-                    }
-                    if waited {
-                        self.stage.mark(Invariant::NobodyWaits);
-                    }
-                    match sql {
-                        "COMMIT" => self.wrote.set(self.opened.get()),
-                        "ROLLBACK" => self.opened.set(self.wrote.get()),
-                        _ => {}
-                    }
-                    return Ok((changed, record));
+            result
+        };
+        let result = waits.run(process, deadline, attempt).await;
+        if !process.is_alive() {
+            return process.hang().await;
+        }
+        match result {
+            Ok((changed, record)) => {
+                self.observe(changed as u64);
+                if let Some(record) = &record {
+                    self.observe(u64::from(record.same_payload));
+                    self.observe(record.response.unwrap_or_default() as u64);
+                    self.observe(record.claims as u64);
+                    self.observe(record.leased_until_ms as u64);
                 }
-                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                    self.observe(2 << 32 | self.stage.now_ms() as u64);
-                    if process.now() >= deadline {
-                        self.stage.break_invariant(Invariant::NobodyWaits);
-                        return Err(Refusal::Failed);
-                    }
-                    process.lock_freed(deadline).await;
-                    waited = true;
+                if attempts > 1 {
+                    self.stage.mark(Invariant::NobodyWaits);
                 }
-                Err(_) => {
-                    self.observe(3 << 32);
-                    return Err(match sql {
-                        "COMMIT" => Refusal::Unknown,
-                        _ => Refusal::Failed,
-                    });
+                match sql {
+                    "COMMIT" => self.wrote.set(self.opened.get()),
+                    "ROLLBACK" => self.opened.set(self.wrote.get()),
+                    _ => {}
                 }
+                Ok((changed, record))
+            }
+            Err(error) if is_busy(&error) => {
+                if waits.was_asked() {
+                    self.stage.break_invariant(Invariant::NobodyWaits);
+                }
+                Err(Refusal::Failed)
+            }
+            Err(_) => {
+                self.observe(3 << 32);
+                Err(match sql {
+                    "COMMIT" => Refusal::Unknown,
+                    _ => Refusal::Failed,
+                })
             }
         }
     }

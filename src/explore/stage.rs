@@ -16,7 +16,8 @@ use super::{ExploreError, Invariant, Invariants};
 use crate::scenario::Table;
 use crate::sim::disk::{Access, DiskFaults, DiskStrike, Failing, Image, Loss};
 use crate::sim::trace::{Fate, Trace, What};
-use crate::sim::{Chooser, Process, Script, World, WorldError};
+use crate::sim::{Chooser, LockWait, Process, Script, World, WorldError};
+use crate::tool::LOCK_WAIT_LIMIT;
 
 /// How long a claim is good for. So short that no caller who waits for it, however often, sees
 /// another's [`LOCK_WAIT_LIMIT`](crate::tool::LOCK_WAIT_LIMIT) end.
@@ -108,6 +109,8 @@ struct Given {
 pub(super) struct Worker {
     pub(super) process: Process,
     connection: RefCell<Option<Rc<Connection>>>,
+    /// How that connection waits for locks.
+    waits: RefCell<Option<LockWait>>,
     /// Held by the call whose transaction is open, where calls take turns.
     pub(super) turn: Arc<Mutex<()>>,
     /// How many calls it works on.
@@ -123,6 +126,7 @@ impl Worker {
         Self {
             process: world.start(name),
             connection: RefCell::default(),
+            waits: RefCell::default(),
             turn: Arc::default(),
             calls: Cell::default(),
             memory: RefCell::default(),
@@ -152,9 +156,15 @@ impl Worker {
         Rc::clone(connection.as_ref().expect("a call connects first"))
     }
 
+    pub(super) fn waits(&self) -> LockWait {
+        self.waits.borrow().clone().expect("a call connects first")
+    }
+
     pub(super) fn connect(&self) -> rusqlite::Result<()> {
-        let connection = self.process.connect(DATABASE)?;
+        let mut connection = self.process.connect(DATABASE)?;
+        let waits = LockWait::on(&mut connection, LOCK_WAIT_LIMIT)?;
         *self.connection.borrow_mut() = Some(Rc::new(connection));
+        *self.waits.borrow_mut() = Some(waits);
         Ok(())
     }
 

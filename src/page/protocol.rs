@@ -60,6 +60,8 @@ pub enum Request {
     Sql {
         /// Comes back in the reply.
         request: u32,
+        /// Whether the database is in WAL mode.
+        wal: bool,
         /// Each is run by itself, whatever became of those before it.
         statements: Vec<String>,
     },

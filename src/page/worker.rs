@@ -10,7 +10,7 @@ use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 use super::dom::{Listener, Timer};
 use super::panic;
 use super::protocol::{Choice, Explored, Progress, Ran, Reply, Request, Steps, decode, encode};
-use crate::console::{self, Console};
+use crate::console::{self, Console, Journal};
 use crate::diagram;
 use crate::evidence::{self, TraceAt};
 use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
@@ -88,9 +88,12 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
         },
         Request::Sql {
             request,
+            wal,
             statements,
         } => {
-            let console = Console::open().map_err(|error| JsValue::from(error.to_string()))?;
+            let journal = if wal { Journal::Wal } else { Journal::Rollback };
+            let console =
+                Console::open(journal).map_err(|error| JsValue::from(error.to_string()))?;
             let answers = statements
                 .iter()
                 .map(|sql| console::printed(&console.run(sql)))

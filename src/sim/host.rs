@@ -36,7 +36,13 @@ pub trait Host {
     /// Time since some fixed moment of this host; never goes back.
     fn now(&self) -> Duration;
 
-    /// Waits, after an answer of SQLITE_BUSY, until the lock may be had or `deadline` (on the
+    /// What SQL that this host has seen sets as the limit of a wait for a lock, with
+    /// `PRAGMA busy_timeout`. On real files SQLite acts on it itself.
+    fn busy_timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Waits, where SQLite would wait for a lock, until it may be had or `deadline` (on the
     /// scale of [`Host::now`]) has come. It may return early; the caller tries again.
     fn lock_freed(&self, deadline: Duration) -> impl Future<Output = ()>;
 

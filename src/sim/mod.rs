@@ -7,6 +7,7 @@
 mod clock;
 pub mod disk;
 mod host;
+mod lock_wait;
 mod network;
 mod rng;
 mod schedule;
@@ -15,6 +16,7 @@ mod world;
 
 pub use clock::Clock;
 pub use host::{Host, Point, Struck};
+pub use lock_wait::{LockWait, is_busy};
 pub use network::{Network, NetworkError, Verdict};
 pub use rng::Rng;
 pub use schedule::{Chooser, Schedule, Script, Seeded, TokenError};

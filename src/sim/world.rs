@@ -514,7 +514,9 @@ impl Wakes {
 
 impl Process {
     /// Opens `file` on the world's disk, creating it if need be. The connection dies with this
-    /// process. Its busy handler is off: it would block the one thread on which all move.
+    /// process. It waits for no lock by itself, which would block the one thread on which all move;
+    /// see [`LockWait`](super::LockWait). `PRAGMA busy_timeout` sets what
+    /// [`Host::busy_timeout`] answers.
     ///
     /// # Errors
     ///
@@ -670,6 +672,10 @@ impl Host for Process {
 
     fn now(&self) -> Duration {
         self.0.world.0.recorder.clock.now()
+    }
+
+    fn busy_timeout(&self) -> Option<Duration> {
+        self.0.world.0.disk.busy_timeout(self.0.id)
     }
 
     async fn lock_freed(&self, deadline: Duration) {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Params, Transaction, TransactionBehavior, ffi};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::ToolError;
-use crate::sim::Host;
+use crate::sim::{Host, LockWait, is_busy};
 
 /// How long a call waits for another writer, each time that it needs the lock.
 pub const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(10);
@@ -16,6 +16,7 @@ pub const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Database {
     connection: Connection,
+    waits: LockWait,
     turn: Mutex<()>,
     /// A commit reported an error. It may have taken effect, and yet be undone by a power cut: what is
     /// read of it may be answered only once a commit that wrote has succeeded, whose sync of the
@@ -24,9 +25,13 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Takes over a connection whose busy handler is off; waiting for locks is done here.
-    pub(super) async fn open(connection: Connection, host: &impl Host) -> rusqlite::Result<Self> {
+    /// Takes over a connection, and its waiting for locks.
+    pub(super) async fn open(
+        mut connection: Connection,
+        host: &impl Host,
+    ) -> rusqlite::Result<Self> {
         let database = Self {
+            waits: LockWait::on(&mut connection, LOCK_WAIT_LIMIT)?,
             connection,
             turn: Mutex::default(),
             unsettled: Cell::default(),
@@ -34,27 +39,39 @@ impl Database {
         // EXTRA, not FULL: with a rollback journal the commit is the deletion of the journal, and only
         // EXTRA makes that deletion durable before COMMIT returns
         // (https://www.sqlite.org/pragma.html#pragma_synchronous).
-        database.prepare("PRAGMA synchronous = EXTRA", host).await?;
+        let deadline = database.waits.deadline(host);
+        let set = || {
+            database
+                .connection
+                .execute_batch("PRAGMA synchronous = EXTRA")
+        };
+        database.waits.run(host, deadline, set).await?;
         Ok(database)
     }
 
-    /// Runs a statement that prepares the database, such as `CREATE TABLE`, outside a transaction.
+    /// Runs a statement that prepares the database, such as `CREATE TABLE`.
     pub(super) async fn prepare(&self, sql: &str, host: &impl Host) -> rusqlite::Result<()> {
-        let deadline = deadline(host);
+        let deadline = self.waits.deadline(host);
         let _turn = self.turn(deadline, host).await?;
-        wait_for_lock(host, deadline, || self.connection.execute_batch(sql)).await
+        // It takes no lock yet.
+        let transaction = self.connection.unchecked_transaction()?;
+        let run = || transaction.execute_batch(sql);
+        self.waits.run(host, deadline, run).await?;
+        let commit = || transaction.execute_batch("COMMIT");
+        self.waits
+            .run(host, self.waits.deadline(host), commit)
+            .await
     }
 
     /// Begins a transaction that holds the write lock.
     pub(super) async fn begin(&self, host: &impl Host) -> rusqlite::Result<Writing<'_>> {
-        let deadline = deadline(host);
+        let deadline = self.waits.deadline(host);
         let turn = self.turn(deadline, host).await?;
-        let transaction = wait_for_lock(host, deadline, || {
-            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-        })
-        .await?;
+        let begin = || Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let transaction = self.waits.run(host, deadline, begin).await?;
         Ok(Writing {
             transaction,
+            waits: &self.waits,
             unsettled: &self.unsettled,
             _turn: turn,
         })
@@ -89,6 +106,7 @@ impl Database {
 pub(super) struct Writing<'a> {
     // invariant: dropped before the turn, so that the next call does not find it open.
     transaction: Transaction<'a>,
+    waits: &'a LockWait,
     unsettled: &'a Cell<bool>,
     _turn: MutexGuard<'a, ()>,
 }
@@ -111,10 +129,9 @@ impl Writing<'_> {
                 self.query_row("PRAGMA user_version", [], |version| version.get(0))?;
             self.execute_batch(&format!("PRAGMA user_version = {version}"))?;
         }
-        let committed = wait_for_lock(host, deadline(host), || {
-            self.transaction.execute_batch("COMMIT")
-        });
-        match committed.await {
+        let commit = || self.transaction.execute_batch("COMMIT");
+        let deadline = self.waits.deadline(host);
+        match self.waits.run(host, deadline, commit).await {
             Ok(()) => {
                 self.unsettled.set(false);
                 Ok(())
@@ -140,28 +157,4 @@ impl Writing<'_> {
             rows => Err(ToolError::NotWritten { table, rows }),
         }
     }
-}
-
-fn deadline(host: &impl Host) -> Duration {
-    host.now().saturating_add(LOCK_WAIT_LIMIT)
-}
-
-/// Makes `attempt` until SQLite is not busy or the deadline has come.
-async fn wait_for_lock<T>(
-    host: &impl Host,
-    deadline: Duration,
-    mut attempt: impl FnMut() -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    loop {
-        match attempt() {
-            Err(error) if is_busy(&error) && host.now() < deadline => {
-                host.lock_freed(deadline).await;
-            }
-            result => return result,
-        }
-    }
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }

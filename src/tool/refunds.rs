@@ -57,7 +57,7 @@ pub struct RefundService<H> {
 }
 
 impl<H: Host> RefundService<H> {
-    /// Takes over a connection whose busy handler is off, and creates what tables are missing. The
+    /// Takes over a connection and its busy handler, and creates what tables are missing. The
     /// service waits for locks itself, here already.
     ///
     /// # Errors

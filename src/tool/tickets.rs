@@ -52,8 +52,7 @@ pub struct TicketDesk<H> {
 }
 
 impl<H: Host> TicketDesk<H> {
-    /// Takes over a connection whose busy handler is off; the tool waits for locks itself, here
-    /// already.
+    /// Takes over a connection and its busy handler: the tool waits for locks itself, here already.
     ///
     /// # Errors
     ///

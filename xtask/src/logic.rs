@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use tool_retries::console::{self, Console};
+use tool_retries::console::{self, Console, Journal};
 use tool_retries::logic::{self, Record};
 
 use crate::browser::{self, Page};
@@ -67,8 +67,8 @@ impl File {
     /// # Errors
     ///
     /// A database that cannot be opened.
-    pub fn natively(&self) -> Result<Ran> {
-        let console = Console::open()?;
+    pub fn natively(&self, journal: Journal) -> Result<Ran> {
+        let console = Console::open(journal)?;
         let mut ran = Ran {
             answers: Vec::new(),
             wrong: Vec::new(),
@@ -89,13 +89,13 @@ impl File {
     /// # Errors
     ///
     /// The first answer that is not the native one.
-    pub async fn in_page(&self, page: &Page, native: &Ran) -> Result<()> {
+    pub async fn in_page(&self, page: &Page, journal: Journal, native: &Ran) -> Result<()> {
         let statements: Vec<&str> = self
             .records
             .iter()
             .map(|record| record.sql.as_str())
             .collect();
-        let answers = answers(page, &statements).await?;
+        let answers = answers(page, journal, &statements).await?;
         ensure!(
             answers.len() == native.answers.len(),
             "{}: expected {} answers, seen {}",
@@ -120,13 +120,13 @@ impl File {
 /// # Errors
 ///
 /// A worker that fails.
-pub async fn answers(page: &Page, statements: &[&str]) -> Result<Vec<String>> {
+pub async fn answers(page: &Page, journal: Journal, statements: &[&str]) -> Result<Vec<String>> {
     const ASK: &str = "
-        const [statements, done] = arguments;
+        const [wal, statements, done] = arguments;
         const worker = new Worker('worker.js', { type: 'module' });
         worker.onerror = (event) => done({ error: event.message });
         worker.onmessage = ({ data }) => {
-          if (data === 'Ready') worker.postMessage({ Sql: { request: 1, statements } });
+          if (data === 'Ready') worker.postMessage({ Sql: { request: 1, wal, statements } });
           if (data.Answers) { worker.terminate(); done(data.Answers.answers); }
         };
         fetch('engine_bg.wasm')
@@ -134,9 +134,17 @@ pub async fn answers(page: &Page, statements: &[&str]) -> Result<Vec<String>> {
           .then(WebAssembly.compile)
           .then((module) => worker.postMessage(module))
           .catch((error) => done({ error: `${error}` }));";
-    let answers = page.finish(ASK, vec![statements.into()]).await?;
+    let answers = page
+        .finish(
+            ASK,
+            vec![(journal == Journal::Wal).into(), statements.into()],
+        )
+        .await?;
     serde_json::from_value(answers.clone()).with_context(|| format!("seen {answers}"))
 }
+
+/// How a database may be kept: every file is run once with each.
+pub const JOURNALS: [Journal; 2] = [Journal::Rollback, Journal::Wal];
 
 /// Runs every file of `dir` natively and in a browser, prints the figures, and says whether all is right.
 pub fn run(dir: &Path) -> Result<bool> {
@@ -147,16 +155,19 @@ pub fn run(dir: &Path) -> Result<bool> {
     let (mut natively, mut in_page) = (0.0, 0.0);
     browser::visit(async |page| {
         page.load().await?;
-        for file in &files {
+        for (file, journal) in files
+            .iter()
+            .flat_map(|file| JOURNALS.map(|journal| (file, journal)))
+        {
             let begun = Instant::now();
-            let ran = browser::natively(|| file.natively())?;
+            let ran = browser::natively(|| file.natively(journal))?;
             natively += begun.elapsed().as_secs_f64();
             let begun = Instant::now();
-            let same = file.in_page(page, &ran).await;
+            let same = file.in_page(page, journal, &ran).await;
             in_page += begun.elapsed().as_secs_f64();
             records += file.records.len();
             println!(
-                "{}: {} records, {} wrong natively, {}",
+                "{} ({journal:?}): {} records, {} wrong natively, {}",
                 file.name,
                 file.records.len(),
                 ran.wrong.len(),

@@ -28,6 +28,10 @@ pub enum Access {
     Unlock,
     /// Asks whether anybody holds RESERVED.
     CheckReserved,
+    /// Maps the memory that connections share in WAL mode.
+    Map,
+    /// Locks a part of that memory.
+    LockMap,
 }
 
 /// The error of a disk that fails: the codes that SQLite's own tests of I/O errors raise
@@ -133,9 +137,12 @@ impl Done {
             (Access::Lock | Access::CheckReserved, DiskError::Lock) => NOTHING,
             // A lock that cannot be given back is held until its process ends, whatever a tool does.
             (Access::Unlock, DiskError::Lock) => &[Done::All],
-            (Access::Open | Access::Find | Access::Size, DiskError::Open) => NOTHING,
+            (Access::LockMap, DiskError::Lock) => NOTHING,
+            (Access::Open | Access::Find | Access::Size | Access::Map, DiskError::Open) => NOTHING,
             // SQLite's own structures want memory there.
-            (Access::Open | Access::Read | Access::Write, DiskError::NoMemory) => NOTHING,
+            (Access::Open | Access::Read | Access::Write | Access::Map, DiskError::NoMemory) => {
+                NOTHING
+            }
             _ => &[],
         }
     }
@@ -173,9 +180,19 @@ impl Access {
             Self::Lock => "lock",
             Self::Unlock => "unlock",
             Self::CheckReserved => "check reserved",
+            Self::Map => "map",
+            Self::LockMap => "lock map",
         }
     }
 }
+
+const fn code(raw: i32) -> VfsErrorCode {
+    VfsErrorCode::from_raw(raw).expect("an error code of SQLite")
+}
+
+const NO_MEMORY: VfsErrorCode = code(ffi::SQLITE_IOERR_NOMEM);
+const SHM_MAP: VfsErrorCode = code(ffi::SQLITE_IOERR_SHMMAP);
+const SHM_LOCK: VfsErrorCode = code(ffi::SQLITE_IOERR_SHMLOCK);
 
 impl Failing {
     /// Whether `access` can fail so.
@@ -196,6 +213,8 @@ impl Failing {
             (DiskError::Delete, _) => VfsErrorCode::IoDelete,
             (DiskError::Lock, Access::Unlock) => VfsErrorCode::IoUnlock,
             (DiskError::Lock, Access::CheckReserved) => VfsErrorCode::IoCheckReservedLock,
+            (DiskError::Lock, Access::LockMap) => SHM_LOCK,
+            (DiskError::Open, Access::Map) => SHM_MAP,
             (DiskError::Lock, _) => VfsErrorCode::IoLock,
             (DiskError::Open, Access::Find) => VfsErrorCode::IoAccess,
             (DiskError::Open, Access::Size) => VfsErrorCode::IoStat,
@@ -203,12 +222,7 @@ impl Failing {
             (DiskError::Full, _) => VfsErrorCode::Full,
             // Not SQLITE_NOMEM: SQLite goes on with its cache after a rollback that failed so, and takes
             // for written what was not. Its own file systems give this code.
-            (DiskError::NoMemory, _) => {
-                const {
-                    VfsErrorCode::from_raw(ffi::SQLITE_IOERR_NOMEM)
-                        .expect("an error code of SQLite")
-                }
-            }
+            (DiskError::NoMemory, _) => NO_MEMORY,
         };
         VfsError::new(code, "the disk fails".into())
     }

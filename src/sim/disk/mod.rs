@@ -14,11 +14,13 @@ mod error;
 mod file;
 mod locks;
 mod moment;
+mod shm;
 mod vfs;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 pub use rsqlite_vfs::LockLevel;
 use rusqlite::Connection;
@@ -28,6 +30,7 @@ pub use self::moment::{HeldLock, Moment};
 
 use self::file::FileBytes;
 use self::locks::LockTable;
+use self::shm::{Shm, SlotLocks, Slots};
 use super::Rng;
 use super::trace::{Operation, Recorder, What};
 
@@ -184,13 +187,21 @@ struct ProcessState {
     elsewhere: bool,
     /// The lock that this process was last refused.
     refused: Option<Refused>,
+    /// What SQL last set with `PRAGMA busy_timeout`.
+    busy_timeout: Option<Duration>,
 }
 
 #[derive(Debug)]
 struct Refused {
     inode: Rc<RefCell<Inode>>,
     handle: HandleId,
-    level: LockLevel,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Level(LockLevel),
+    Slots(Slots),
 }
 
 #[derive(Debug, Default)]
@@ -198,6 +209,29 @@ struct Inode {
     bytes: FileBytes,
     locks: LockTable,
     handles: Vec<(HandleId, ProcessId)>,
+    /// What connections share in WAL mode, while one that lives has it mapped.
+    shm: Option<Rc<Shm>>,
+    /// Those that have it mapped.
+    mapped: Vec<HandleId>,
+    slot_locks: SlotLocks,
+}
+
+impl Inode {
+    /// Takes from a handle all that it has.
+    fn release(&mut self, handle: HandleId) {
+        self.locks.unlock(handle, LockLevel::None);
+        self.handles.retain(|&(open, _)| open != handle);
+        self.unmap(handle);
+    }
+
+    /// Ends a handle's part in the shared memory, which nobody finds again after the last.
+    fn unmap(&mut self, handle: HandleId) {
+        self.slot_locks.release(handle);
+        self.mapped.retain(|&mapped| mapped != handle);
+        if self.mapped.is_empty() {
+            self.shm = None;
+        }
+    }
 }
 
 /// The process is dead: whatever it still tries fails without effect.
@@ -232,6 +266,7 @@ impl Disk {
             alive: true,
             elsewhere,
             refused: None,
+            busy_timeout: None,
         });
         ProcessId(state.processes.len() - 1)
     }
@@ -240,6 +275,7 @@ impl Disk {
         let process = &mut self.0.borrow_mut().processes[process.0];
         process.alive = true;
         process.refused = None;
+        process.busy_timeout = None;
     }
 
     /// Opens a connection of `process` to `file`, creating the file if need be. Every statement
@@ -252,13 +288,21 @@ impl Disk {
         self.0.borrow().processes[process.0].alive
     }
 
+    /// What SQL of `process` last set with `PRAGMA busy_timeout`.
+    pub(super) fn busy_timeout(&self, process: ProcessId) -> Option<Duration> {
+        self.0.borrow().processes[process.0].busy_timeout
+    }
+
     /// Whether the lock that `process` was last refused could be had now.
     pub(super) fn lock_is_free(&self, process: ProcessId) -> bool {
         match &self.0.borrow().processes[process.0].refused {
             None => true,
             Some(refused) => {
                 let inode = refused.inode.borrow();
-                inode.locks.would_grant(refused.handle, refused.level)
+                match refused.wanted {
+                    Wanted::Level(level) => inode.locks.would_grant(refused.handle, level),
+                    Wanted::Slots(slots) => inode.slot_locks.would_grant(refused.handle, slots),
+                }
             }
         }
     }
@@ -579,13 +623,11 @@ impl State {
         self.processes[process.0].alive = false;
         for inode in self.visible.inodes() {
             let mut inode = inode.borrow_mut();
-            let Inode { locks, handles, .. } = &mut *inode;
-            handles.retain(|&(handle, owner)| {
-                if owner == process {
-                    locks.unlock(handle, LockLevel::None);
-                }
-                owner != process
-            });
+            let of_it = inode.handles.iter().filter(|&&(_, owner)| owner == process);
+            let of_it: Vec<HandleId> = of_it.map(|&(handle, _)| handle).collect();
+            for handle in of_it {
+                inode.release(handle);
+            }
         }
     }
 }

@@ -46,6 +46,7 @@ impl Moment {
                 alive: true,
                 elsewhere: false,
                 refused: None,
+                busy_timeout: None,
             });
             state.next_handle += 1;
             let handle = HandleId(state.next_handle);

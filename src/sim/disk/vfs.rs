@@ -7,14 +7,17 @@
 //! parallel.
 
 use std::cell::{RefCell, RefMut};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::null_mut;
 use std::rc::{Rc, Weak};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rsqlite_vfs::ffi::{sqlite3_file, sqlite3_io_methods};
 use rsqlite_vfs::{
     AccessMode, DeviceCharacteristics, LockLevel, OpenAccess, OpenOptions, OpenRequest, OpenedFile,
-    OsCallback, SQLiteIoMethods, SQLiteVfs, SectorSize, SyncOptions, VfsError, VfsErrorCode,
-    VfsFile, VfsResult, VfsStore, register_vfs,
+    OsCallback, SQLiteIoMethods, SQLiteVfs, SQLiteVfsFile, SectorSize, SyncOptions, VfsError,
+    VfsErrorCode, VfsFile, VfsResult, VfsStore, register_vfs,
 };
 use rusqlite::functions::FunctionFlags;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
@@ -23,7 +26,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::{
     Access, Dead, DiskError, Done, Failing, HandleId, Inode, Operation, ProcessId, Refused,
-    SECTOR_BYTES, State,
+    SECTOR_BYTES, Shm, Slots, State, Wanted,
 };
 use crate::sim::trace::What;
 
@@ -261,6 +264,8 @@ struct Handle {
     place: Place,
     inode: Rc<RefCell<Inode>>,
     opened_for: OpenAccess,
+    /// Held for as long as SQLite may look into it.
+    shm: Option<Rc<Shm>>,
 }
 
 impl Handle {
@@ -287,6 +292,58 @@ impl Handle {
     /// An access that does nothing where it fails.
     fn access_or_fail(&self, access: Access) -> VfsResult<()> {
         self.place.access_or_fail(access)
+    }
+
+    /// Sets the limit of a wait for a lock, if there is a value, and answers it, in milliseconds.
+    fn busy_timeout(&self, value: Option<&str>) -> u64 {
+        let mut state = self.place.state();
+        let limit = &mut state.processes[self.place.mount.process.0].busy_timeout;
+        if let Some(value) = value {
+            // As SQLite takes it: what is no number is 0, and so is what is below.
+            let milliseconds = value.trim().parse::<i32>().unwrap_or(0).max(0);
+            *limit = Some(Duration::from_millis(milliseconds as u64));
+        }
+        limit.map_or(0, |limit| limit.as_millis() as u64)
+    }
+
+    /// Notes what it did not get.
+    fn refused(&self, wanted: Wanted) -> VfsError {
+        self.place.state().processes[self.place.mount.process.0].refused = Some(Refused {
+            inode: Rc::clone(&self.inode),
+            handle: self.id,
+            wanted,
+        });
+        VfsError::new(VfsErrorCode::Busy, "another handle holds the lock".into())
+    }
+
+    /// Where a region of the shared memory begins; null where there is none.
+    fn map(&mut self, index: usize, bytes: usize, extend: bool) -> VfsResult<*mut c_void> {
+        self.access_or_fail(Access::Map)?;
+        if self.shm.is_none() {
+            let mut inode = self.inode.borrow_mut();
+            inode.mapped.push(self.id);
+            self.shm = Some(Rc::clone(inode.shm.get_or_insert_default()));
+        }
+        let shm = self.shm.as_ref();
+        Ok(shm.map_or(null_mut(), |shm| shm.region(index, bytes, extend)))
+    }
+
+    fn unmap(&mut self) {
+        self.shm = None;
+        self.inode.borrow_mut().unmap(self.id);
+    }
+
+    fn lock_slots(&self, slots: Slots) -> VfsResult<()> {
+        self.access_or_fail(Access::LockMap)?;
+        if self.inode.borrow_mut().slot_locks.lock(self.id, slots) {
+            return Ok(());
+        }
+        Err(self.refused(Wanted::Slots(slots)))
+    }
+
+    /// The locks of the dead have fallen already.
+    fn unlock_slots(&self, slots: Slots) {
+        self.inode.borrow_mut().slot_locks.unlock(self.id, slots);
     }
 
     fn record_lock(&self, from: LockLevel, to: LockLevel, held: LockLevel) {
@@ -388,15 +445,7 @@ impl VfsFile for Handle {
             self.record_lock(from, level, held);
         }
         if granted.is_err() {
-            self.place.state().processes[self.place.mount.process.0].refused = Some(Refused {
-                inode: Rc::clone(&self.inode),
-                handle: self.id,
-                level,
-            });
-            return Err(VfsError::new(
-                VfsErrorCode::Busy,
-                "another handle holds the lock".into(),
-            ));
+            return Err(self.refused(Wanted::Level(level)));
         }
         Ok(())
     }
@@ -466,6 +515,7 @@ impl VfsStore for Store {
             place,
             inode,
             opened_for: access,
+            shm: None,
         };
         Ok(OpenedFile { file, access })
     }
@@ -476,10 +526,7 @@ impl VfsStore for Store {
         handle: Handle,
         options: OpenOptions,
     ) -> VfsResult<()> {
-        let mut inode = handle.inode.borrow_mut();
-        inode.locks.unlock(handle.id, LockLevel::None);
-        inode.handles.retain(|&(open, _)| open != handle.id);
-        drop(inode);
+        handle.inode.borrow_mut().release(handle.id);
         let mut state = handle.place.state();
         if options.delete_on_close() && name.is_some() {
             state.delete(handle.place.mount.process, &handle.place.file, false)?;
@@ -520,9 +567,14 @@ impl VfsStore for Store {
 
 /// What SQLite may ask of the machine: nothing that would make two runs differ.
 impl OsCallback for Slot {
-    /// Never called for: tools on this disk turn SQLite's busy handler off, since it would block
-    /// the single thread on which every caller runs.
-    fn sleep(&self, _: Duration) {}
+    /// What SQLite waits between two looks at the index of a WAL passes on the virtual clock. For locks it
+    /// does not come here: no connection has its own busy handler, which would block the single thread on
+    /// which every caller runs.
+    fn sleep(&self, time: Duration) {
+        if let Some(mount) = self.mount() {
+            mount.disk.borrow().recorder.clock.advance(time);
+        }
+    }
 
     /// Seeds the generator that SQLite has for the whole program, from which come the nonces of
     /// journals; with nothing, it is the same in every run.
@@ -541,6 +593,134 @@ struct Io;
 
 impl SQLiteIoMethods for Io {
     type Store = Store;
+
+    /// The one with shared memory.
+    const VERSION: c_int = 2;
+
+    const METHODS: sqlite3_io_methods = sqlite3_io_methods {
+        iVersion: Self::VERSION,
+        xClose: Some(Self::xClose),
+        xRead: Some(Self::xRead),
+        xWrite: Some(Self::xWrite),
+        xTruncate: Some(Self::xTruncate),
+        xSync: Some(Self::xSync),
+        xFileSize: Some(Self::xFileSize),
+        xLock: Some(Self::xLock),
+        xUnlock: Some(Self::xUnlock),
+        xCheckReservedLock: Some(Self::xCheckReservedLock),
+        xFileControl: Some(Self::xFileControl),
+        xSectorSize: Some(Self::xSectorSize),
+        xDeviceCharacteristics: Some(Self::xDeviceCharacteristics),
+        xShmMap: Some(shm_map),
+        xShmLock: Some(shm_lock),
+        xShmBarrier: Some(shm_barrier),
+        xShmUnmap: Some(shm_unmap),
+        xFetch: None,
+        xUnfetch: None,
+    };
+
+    /// Takes `PRAGMA busy_timeout` for itself: SQLite would put a handler that blocks in the place of the
+    /// one that a [`LockWait`](crate::sim::LockWait) has put on the connection.
+    unsafe extern "C" fn xFileControl(
+        file: *mut sqlite3_file,
+        operation: c_int,
+        argument: *mut c_void,
+    ) -> c_int {
+        if operation != ffi::SQLITE_FCNTL_PRAGMA {
+            return ffi::SQLITE_NOTFOUND;
+        }
+        // SAFETY: SQLite calls with a file that xOpen has opened, and for this operation with three
+        // pointers, of which the last two are its texts, NUL-terminated, or the last is null
+        // (https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpragma).
+        unsafe {
+            let answer = argument.cast::<*mut c_char>();
+            let text = |index: usize| {
+                let text = *answer.add(index);
+                (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
+            };
+            if !text(1).is_some_and(|name| name.eq_ignore_ascii_case("busy_timeout")) {
+                return ffi::SQLITE_NOTFOUND;
+            }
+            let milliseconds = handle(file).busy_timeout(text(2).as_deref());
+            // SQLite frees it.
+            let text = CString::new(milliseconds.to_string()).unwrap_or_default();
+            *answer = copied(&text);
+            ffi::SQLITE_OK
+        }
+    }
+}
+
+/// The handle of a file that SQLite calls with.
+///
+/// # Safety
+///
+/// xOpen has opened the file, and nobody else uses its handle meanwhile.
+unsafe fn handle<'a>(file: *mut sqlite3_file) -> &'a mut Handle {
+    // SAFETY: the layout is that of the crate's own xOpen.
+    unsafe { (*SQLiteVfsFile::from_file(file)).handle_mut::<Handle>() }
+}
+
+fn result_code(result: VfsResult<()>) -> c_int {
+    result.map_or_else(|error| error.raw_code(), |()| ffi::SQLITE_OK)
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut sqlite3_file,
+    index: c_int,
+    bytes: c_int,
+    extend: c_int,
+    region: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite calls with a file that is open and a place for the answer.
+    let (handle, region) = unsafe { (handle(file), &mut *region) };
+    *region = null_mut();
+    let mapped = handle.map(index as usize, bytes as usize, extend != 0);
+    result_code(mapped.map(|begins| *region = begins))
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut sqlite3_file,
+    first: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: SQLite calls with a file that is open.
+    let handle = unsafe { handle(file) };
+    let slots = Slots {
+        first: first as usize,
+        count: count as usize,
+        exclusive: flags & ffi::SQLITE_SHM_EXCLUSIVE != 0,
+    };
+    if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+        handle.unlock_slots(slots);
+        return ffi::SQLITE_OK;
+    }
+    result_code(handle.lock_slots(slots))
+}
+
+/// One thread sees what it wrote.
+unsafe extern "C" fn shm_barrier(_: *mut sqlite3_file) {}
+
+unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, _delete: c_int) -> c_int {
+    // SAFETY: SQLite calls with a file that is open.
+    unsafe { handle(file) }.unmap();
+    ffi::SQLITE_OK
+}
+
+/// A text in memory of SQLite's; null where there is none left.
+fn copied(text: &CStr) -> *mut c_char {
+    let bytes = text.to_bytes_with_nul();
+    // SAFETY: the memory is as long as what is copied into it.
+    unsafe {
+        let memory = ffi::sqlite3_malloc64(bytes.len() as u64).cast::<c_char>();
+        if !memory.is_null() {
+            bytes
+                .as_ptr()
+                .cast::<c_char>()
+                .copy_to_nonoverlapping(memory, bytes.len());
+        }
+        memory
+    }
 }
 
 struct Vfs;

@@ -462,13 +462,13 @@ async fn explore_replays_a_token_and_tells_nonsense(page: &Page, _: &Expected) -
             .await?;
         ensure!(nothing, "expected nothing replayed of `{nonsense}`");
     }
-    choose(page, "token", " deferred.none.220.- ").await?;
+    choose(page, "token", " no_key.response_lost.121.1 ").await?;
     page.press("#replay").await?;
     text_of(
         page,
         "the token is replayed",
         "document.querySelector('#replayed .fails')?.textContent",
-        |seen| seen.contains("nobody waits for ever"),
+        |seen| seen.contains("one intention has at most one ticket"),
     )
     .await?;
     let said: String = page

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use tool_retries::console::{self, Console};
+use tool_retries::console::{self, Console, Journal};
 
 use super::{Check, Expected, check, natively};
 use crate::browser::page::{Page, Setup};
-use crate::logic::{self, File};
+use crate::logic::{self, File, JOURNALS};
 
 pub const ALL: &[Check] = &[check!(the_module_has_the_native_sqlite, Setup::PLAIN)];
 
@@ -69,11 +69,13 @@ const ONLY_IN_THE_MODULE: &[(&str, &str)] = &[
 async fn the_module_has_the_native_sqlite(page: &Page, _: &Expected) -> Result<()> {
     page.load().await?;
     for file in File::all(&logic::own())? {
-        let native = natively(|| file.natively())?;
-        file.in_page(page, &native).await?;
+        for journal in JOURNALS {
+            let native = natively(|| file.natively(journal))?;
+            file.in_page(page, journal, &native).await?;
+        }
     }
     let native = natively(|| {
-        let console = Console::open()?;
+        let console = Console::open(Journal::Rollback)?;
         Ok(SAYS.map(|sql| console::printed(&console.run(sql))))
     })?;
     let lines = |texts: &[String]| -> BTreeSet<String> {
@@ -83,7 +85,10 @@ async fn the_module_has_the_native_sqlite(page: &Page, _: &Expected) -> Result<(
             .map(|line| line.trim_matches('\'').to_owned())
             .collect()
     };
-    let (native, module) = (lines(&native), lines(&logic::answers(page, &SAYS).await?));
+    let (native, module) = (
+        lines(&native),
+        lines(&logic::answers(page, Journal::Rollback, &SAYS).await?),
+    );
     for (where_from, one, other, reasons) in [
         ("natively", &native, &module, ONLY_NATIVELY),
         ("in the module", &module, &native, ONLY_IN_THE_MODULE),
