@@ -4,6 +4,11 @@
 //! It is there for as long as a living connection has it mapped, as SQLite's unix VFS has it: a process that is killed
 //! leaves it to the others, with its locks fallen; after the last one, or a power cut, the next connection finds it
 //! empty and recovers from the WAL.
+//!
+//! The connection of a dead process still sees the memory of the living, and no call into the disk tells when it writes
+//! there: its rollback clears what a writer has put behind the last commit. So it must be closed before another
+//! connection has written and not yet committed; a [`World`](crate::sim::World) drops the work of a dead process before
+//! anybody else moves.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
