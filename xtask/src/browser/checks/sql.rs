@@ -19,11 +19,13 @@ const SAYS: [&str; 4] = [
     "SELECT name FROM pragma_pragma_list",
 ];
 
-/// What only one of the two says, each with the reason why it stays so.
 const FTS3: &str = "the crate that brings the module's SQLite leaves it out; FTS5 is its successor";
 const NO_FILES: &str = "there are no libraries and no mapped files in a page";
 const AT_OPENING: &str = "set for each connection when it is opened";
+const NO_SQL: &str = "no SQL reaches it";
 const NO_THREADS: &str = "the module has one thread";
+
+/// What the native SQLite alone says, each with the reason why it stays so.
 const ONLY_NATIVELY: &[(&str, &str)] = &[
     ("COMPILER=", "each has its own"),
     ("DEFAULT_FOREIGN_KEYS", AT_OPENING),
@@ -50,7 +52,8 @@ const ONLY_NATIVELY: &[(&str, &str)] = &[
     ("offsets/1", FTS3),
     ("optimize/1", FTS3),
 ];
-const NO_SQL: &str = "no SQL reaches it";
+
+/// The same for the module.
 const ONLY_IN_THE_MODULE: &[(&str, &str)] = &[
     ("COMPILER=", "each has its own"),
     ("DEFAULT_PAGE_SIZE=8192", AT_OPENING),
