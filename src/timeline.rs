@@ -138,7 +138,8 @@ fn learn(callers: &mut Vec<(Rc<str>, Vec<String>)>, event: &Event) {
 fn rows(world: &World, moment: &Moment) -> Rows {
     let reader = world.start("reader");
     let mut tables = Vec::new();
-    let databases = moment.files().filter(|file| !file.ends_with("-journal"));
+    let is_database = |file: &&str| !file.ends_with("-journal") && !file.ends_with("-wal");
+    let databases = moment.files().filter(is_database);
     for file in databases {
         let read = reader
             .connect(file)

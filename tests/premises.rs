@@ -101,11 +101,12 @@ fn run_in(world: &World, scenario: &Scenario) -> Outcome {
 }
 
 /// Scenarios that count runs in worlds of their own, which go on failing whatever becomes of theirs.
-const SWEEPS: [&str; 4] = [
+const SWEEPS: [&str; 5] = [
     "disk_errors_in_call",
     "disk_errors_in_opening",
     "disk_errors_in_recovery",
     "short_reads_in_recovery",
+    "wal_crashes",
 ];
 
 /// Every premise is read from the trace, or from a sweep's own record: where no trace is kept no check
@@ -158,6 +159,8 @@ fn a_scenario_whose_fault_does_not_strike_fails() {
         "disk_errors_in_opening",
         "disk_errors_in_recovery",
         "short_reads_in_recovery",
+        "wal_snapshot_too_old",
+        "wal_crashes",
         "model_repeats_call",
         "new_run_same_arguments",
         "tool_batch_paused_for_human",

@@ -36,7 +36,9 @@ fn the_last_step_equals_the_final_rows() {
         let Some(last) = steps.last().filter(|_| !outcome.tables.is_empty()) else {
             continue;
         };
-        for rows in [&last.seen, &last.durable] {
+        // Commits that are not synced are not yet on the disk: that is what it is about.
+        let durable = (scenario.id != "wal_normal_loses_answers").then_some(&last.durable);
+        for rows in [Some(&last.seen), durable].into_iter().flatten() {
             let Rows::Tables(tables) = &**rows else {
                 panic!("{}: {rows:?}", scenario.id);
             };

@@ -16,6 +16,7 @@ mod refunds;
 mod retries;
 mod stage;
 mod sweep;
+mod wal;
 
 pub use fixture::{Fixture, FixtureError};
 pub use outcome::{Check, Checks, Outcome, Plot, Premise, Table, Witness};
@@ -86,6 +87,12 @@ const ALL: &[Scenario] = registry! {
     disk_errors_in_opening = "the same while the desk is opened",
     disk_errors_in_recovery = "the same after a kill, with a journal to roll back",
     short_reads_in_recovery = "reads end early there, and nobody is told",
+    }
+    wal {
+    wal_snapshot_too_old = "a read, another call's commit, then a write in the same transaction",
+    wal_full_keeps_answers = "an answer, a power cut, a retry; every commit synced",
+    wal_normal_loses_answers = "the same, commits not synced",
+    wal_crashes = "kills and power cuts at every place of a call, a checkpoint, a recovery",
     }
     refunds {
     refund_without_key = "no key, the connection breaks after the refund, retried",

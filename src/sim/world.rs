@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// Takes every placed failing of the disk away.
+    /// Takes every failing and strike that is placed at the disk away.
     pub fn repair_disk(&self) {
         self.0.disk.repair();
     }
@@ -271,9 +271,11 @@ impl World {
         self.0.recorder.clock.now()
     }
 
-    /// Cuts the power now: every process dies.
+    /// Cuts the power now, unless nothing is to fail: every process dies.
     pub fn cut_power(&self, loss: Loss) {
-        self.0.disk.cut_power(loss);
+        if !self.0.spared.get() {
+            self.0.disk.cut_power(loss);
+        }
     }
 
     /// How many writes, truncations, syncs, creations and deletions the disk has seen.

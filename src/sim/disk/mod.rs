@@ -347,9 +347,11 @@ impl Disk {
         });
     }
 
-    /// Takes every placed failing away.
+    /// Takes every placed failing and strike away.
     pub(super) fn repair(&self) {
-        self.0.borrow_mut().failings.clear();
+        let mut state = self.0.borrow_mut();
+        state.failings.clear();
+        state.strikes.clear();
     }
 
     pub(super) fn put_at_risk(&self, faults: Rc<dyn DiskFaults>) {
