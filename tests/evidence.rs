@@ -63,6 +63,7 @@ fn without_own_tags(html: &str) -> String {
                     || [
                         "class=",
                         "role=",
+                        "transform=",
                         "scope=",
                         "data-label=",
                         "viewBox=",

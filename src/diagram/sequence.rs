@@ -121,6 +121,12 @@ struct Bar {
     last: usize,
 }
 
+impl Bar {
+    fn stands_for(&self) -> (usize, &str, &str) {
+        (self.lane, self.class, &self.title)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Drawing<'a> {
     lanes: Vec<Lane<'a>>,
@@ -680,37 +686,44 @@ impl Drawing<'_> {
             push_text(&mut out, &cut(lane.name, 2 * half * 10 / LETTER_TENTHS));
             out.push_str("</text>");
         }
-        for bar in &self.bars {
-            let (top, bottom) = (y(bar.first), y(bar.last));
-            let _ = write!(
-                out,
-                "<rect class=\"{}\" x=\"{}\" y=\"{top}\" width=\"8\" height=\"{}\"><title>",
-                bar.class,
-                x[bar.lane] - 4,
-                bottom.saturating_sub(top).max(4)
-            );
-            push_text(&mut out, &bar.title);
-            out.push_str("</title></rect>");
+        // What says the same of one lane is one path, with one tooltip.
+        self.bars
+            .sort_by(|a, b| a.stands_for().cmp(&b.stands_for()));
+        for same in self.bars.chunk_by(|a, b| a.stands_for() == b.stands_for()) {
+            let _ = write!(out, "<path class=\"{}\" d=\"", same[0].class);
+            for bar in same {
+                let (top, bottom) = (y(bar.first), y(bar.last));
+                let _ = write!(
+                    out,
+                    "M{} {top}h8v{}h-8z",
+                    x[bar.lane] - 4,
+                    bottom.saturating_sub(top).max(4)
+                );
+            }
+            out.push_str("\"><title>");
+            push_text(&mut out, &same[0].title);
+            out.push_str("</title></path>");
         }
         let mut time = None;
         for (index, line) in self.lines.iter().enumerate() {
-            let y = y(index);
+            // The height stands once, here: lines between the same lanes are then the same
+            // text, and the page packs to less.
             let _ = write!(
                 out,
-                "<g class=\"{}\" data-step=\"{}\">",
+                "<g class=\"{}\" data-step=\"{}\" transform=\"translate(0 {})\">",
                 line.look.class(),
-                line.step
+                line.step,
+                y(index)
             );
             if time != Some(line.at_ms) {
                 let _ = write!(
                     out,
-                    "<text class=\"time\" x=\"{TIMES}\" y=\"{}\">{}</text>",
-                    y + 4,
+                    "<text class=\"time\" x=\"{TIMES}\" y=\"4\">{}</text>",
                     line.at_ms
                 );
                 time = Some(line.at_ms);
             }
-            line.draw(&mut out, x[line.from], x[line.to], y, right);
+            line.draw(&mut out, x[line.from], x[line.to], right);
             out.push_str("</g>");
         }
         let _ = writeln!(
@@ -770,16 +783,16 @@ fn width(label: &str) -> usize {
 }
 
 impl Line {
-    fn draw(&self, out: &mut String, from: usize, to: usize, y: usize, right: usize) {
+    fn draw(&self, out: &mut String, from: usize, to: usize, right: usize) {
         let label = cut(&self.label, LONGEST);
         let wide = width(&label);
         if self.look == Look::World {
-            let _ = write!(out, "<path d=\"M{TIMES} {y}H{right}\"/>");
-            self.text(out, TIMES + 8, y - 5, &label);
+            let _ = write!(out, "<path d=\"M{TIMES} 0H{right}\"/>");
+            self.text(out, TIMES + 8, -5, &label);
             return;
         }
         if self.look == Look::Cut {
-            self.text(out, TIMES + 8, y + 4, &label);
+            self.text(out, TIMES + 8, 4, &label);
             return;
         }
         if from == to {
@@ -788,8 +801,8 @@ impl Line {
             } else {
                 "m-3 0h6"
             };
-            let _ = write!(out, "<path d=\"M{from} {y}{mark}\"/>");
-            self.text(out, from + 10, y + 4, &label);
+            let _ = write!(out, "<path d=\"M{from} 0{mark}\"/>");
+            self.text(out, from + 10, 4, &label);
             return;
         }
         let rightwards = from < to;
@@ -798,10 +811,10 @@ impl Line {
             Look::Lost => (from + 3 * to) / 4,
             _ => to,
         };
-        let _ = write!(out, "<path d=\"M{from} {y}H{stops}");
+        let _ = write!(out, "<path d=\"M{from} 0H{stops}");
         if self.look == Look::Lost {
             // Apart, since its line is dashed.
-            let _ = write!(out, "\"/><path class=\"cross\" d=\"M{stops} {y}{CROSS}");
+            let _ = write!(out, "\"/><path class=\"cross\" d=\"M{stops} 0{CROSS}");
         } else {
             out.push_str(if rightwards {
                 "m-7 -4 7 4-7 4"
@@ -815,10 +828,10 @@ impl Line {
             .saturating_sub(wide / 2)
             .min(right.saturating_sub(wide + 2))
             .max(TIMES + 2);
-        self.text(out, x, y - 5, &label);
+        self.text(out, x, -5, &label);
     }
 
-    fn text(&self, out: &mut String, x: usize, y: usize, label: &str) {
+    fn text(&self, out: &mut String, x: usize, y: i8, label: &str) {
         let _ = write!(out, "<text x=\"{x}\" y=\"{y}\">");
         push_text(out, label);
         out.push_str("</text>");
