@@ -276,6 +276,20 @@ fn a_power_cut_ends_every_process() {
     assert_eq!(rows(&desk(&world, "restarted")), (0, 0));
 }
 
+/// What holds no file open would outlive its world.
+#[test]
+fn a_process_connects_to_a_file_alone() {
+    let world = World::new();
+    let process = world.start("agent");
+    for file in ["", ":memory:"] {
+        let error = process.connect(file).unwrap_err();
+        assert!(error.to_string().contains(&format!("{file:?}")), "{error}");
+    }
+    let connection = process.connect("tickets.db").unwrap();
+    let sql = "ATTACH ':memory:' AS other; CREATE TABLE other.rows(text); INSERT INTO rows VALUES ('kept')";
+    connection.execute_batch(sql).unwrap();
+}
+
 /// Two worlds on one thread share nothing.
 #[test]
 fn worlds_are_apart() {

@@ -522,7 +522,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// What SQLite says, also when the process is dead.
+    /// What SQLite says, also when the process is dead, or the file has no name or is `:memory:`.
     pub fn connect(&self, file: &str) -> rusqlite::Result<Connection> {
         let connection = self.0.world.0.disk.connect(self.0.id, file)?;
         connection.busy_timeout(Duration::ZERO)?;

@@ -127,17 +127,23 @@ impl Drop for Mount {
     }
 }
 
-/// Opens a connection of `process` to `file`, creating the file if need be. What SQL can ask of chance
+/// Opens a connection of `process` to `file`, which has a name, creating the file if need be. What SQL can ask of chance
 /// is answered by the world; every statement is recorded, if anybody watches.
 pub(super) fn open(
     disk: &Rc<RefCell<State>>,
     process: ProcessId,
     file: &str,
 ) -> rusqlite::Result<Connection> {
-    let mount = Mount::of(disk, process).map_err(|message| {
-        let error = ffi::Error::new(ffi::SQLITE_ERROR);
+    let refused = |code, message| {
+        let error = ffi::Error::new(code);
         rusqlite::Error::SqliteFailure(error, Some(message))
-    })?;
+    };
+    // Its open file is what ties a connection to the world.
+    if matches!(file, "" | ":memory:") {
+        let message = format!("a process connects to a file, not to {file:?}");
+        return Err(refused(ffi::SQLITE_CANTOPEN, message));
+    }
+    let mount = Mount::of(disk, process).map_err(|message| refused(ffi::SQLITE_ERROR, message))?;
     let slot = mount.slot;
     let mut connection = Connection::open_with_flags_and_vfs(
         file,
