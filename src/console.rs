@@ -4,18 +4,9 @@ use std::fmt::{self, Write as _};
 
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::types::Value;
-use rusqlite::{Batch, Connection, ffi};
+use rusqlite::{Batch, Connection};
 
-use crate::sim::World;
-
-/// How a database keeps what a transaction may have to take back, or has not yet put in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Journal {
-    /// A rollback journal, SQLite's default.
-    Rollback,
-    /// A write-ahead log.
-    Wal,
-}
+use crate::sim::{Journal, World};
 
 /// A database of its own in a world of its own.
 #[derive(Debug)]
@@ -31,15 +22,7 @@ impl Console {
     /// What SQLite says.
     pub fn open(journal: Journal) -> rusqlite::Result<Self> {
         let connection = World::new().start("console").connect("console.db")?;
-        if journal == Journal::Wal {
-            // It tells the mode that the database is in then, which is another where WAL cannot be had.
-            let sql = "PRAGMA journal_mode = WAL";
-            let mode: String = connection.query_row(sql, [], |row| row.get(0))?;
-            if mode != "wal" {
-                let error = ffi::Error::new(ffi::SQLITE_ERROR);
-                return Err(rusqlite::Error::SqliteFailure(error, Some(mode)));
-            }
-        }
+        journal.set(&connection)?;
         Ok(Self { connection })
     }
 

@@ -246,7 +246,8 @@ fn md5(values: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::{Console, Journal};
+    use crate::console::Console;
+    use crate::sim::Journal;
 
     fn judged(text: &str) -> Vec<Result<(), String>> {
         let console = Console::open(Journal::Rollback).unwrap();

@@ -48,9 +48,11 @@ pub fn merged(mut earlier: Value, later: Value) -> Value {
     earlier
 }
 
-/// The record with what the searches of every design said.
+/// The record with what the searches of every design said, the cells of each journal together.
 pub fn with_matrix(report: Value, cells: &[Cell]) -> Value {
-    with(report, "matrix", explore::to_json(cells))
+    let journals = cells.chunk_by(|one, other| one.journal == other.journal);
+    let matrices = journals.map(|cells| (cells[0].journal.id(), explore::to_json(cells)));
+    with(report, "matrix", Value::object(matrices))
 }
 
 /// The record with [`crate::storm::record`].

@@ -101,12 +101,13 @@ fn run_in(world: &World, scenario: &Scenario) -> Outcome {
 }
 
 /// Scenarios that count runs in worlds of their own, which go on failing whatever becomes of theirs.
-const SWEEPS: [&str; 5] = [
+const SWEEPS: [&str; 6] = [
     "disk_errors_in_call",
     "disk_errors_in_opening",
     "disk_errors_in_recovery",
     "short_reads_in_recovery",
     "wal_crashes",
+    "wal_disk_errors",
 ];
 
 /// Every premise is read from the trace, or from a sweep's own record: where no trace is kept no check
@@ -161,6 +162,7 @@ fn a_scenario_whose_fault_does_not_strike_fails() {
         "short_reads_in_recovery",
         "wal_snapshot_too_old",
         "wal_crashes",
+        "wal_disk_errors",
         "model_repeats_call",
         "new_run_same_arguments",
         "tool_batch_paused_for_human",

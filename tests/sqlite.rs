@@ -5,8 +5,9 @@
 use std::fs;
 use std::time::Duration;
 
-use tool_retries::console::{Console, Journal};
+use tool_retries::console::Console;
 use tool_retries::logic;
+use tool_retries::sim::Journal;
 use tool_retries::sim::World;
 
 /// Every file of statements, by name.
@@ -14,7 +15,7 @@ const FILES: [&str; 3] = ["engineers", "utf16", "world"];
 
 #[test]
 fn what_engineers_write_is_answered_right() {
-    let journals = [Journal::Rollback, Journal::Wal];
+    let journals = [Journal::Rollback, Journal::WalFull];
     for (name, journal) in FILES
         .iter()
         .flat_map(|name| journals.map(|journal| (name, journal)))

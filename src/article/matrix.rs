@@ -3,6 +3,10 @@ use crate::explore::{Bounds, DESIGNS, Design, FAULTS, FaultClass, Invariant};
 use crate::json::Value;
 use crate::markup::escaped;
 use crate::scenario::{self, Fixture};
+use crate::sim::Journal;
+
+/// Whose searches the table shows.
+const JOURNAL: &str = "rollback";
 
 /// The recorded searches as a table: designs by fault classes, in each cell the verdict and the buttons
 /// that only a reader who can search needs.
@@ -75,6 +79,7 @@ pub(super) fn workbench() -> String {
     let most = Bounds::MOST;
     let designs = DESIGNS.iter().map(|design| (design.id, design.title));
     let faults = FAULTS.iter().map(|class| (class.id, class.title));
+    let journals = Journal::ALL.map(|journal| (journal.id(), journal.title()));
     let ways = [("all", "every one"), ("random", "20,000 at random")];
     let lab = scenario::all().iter().filter(|one| one.group == "lab");
     let fixture = Fixture::committed();
@@ -93,6 +98,11 @@ pub(super) fn workbench() -> String {
             "explore-fault",
             "What goes wrong",
             options(&mut faults.into_iter(), "none"),
+        ),
+        &select(
+            "explore-journal",
+            "Journal",
+            options(&mut journals.into_iter(), JOURNAL),
         ),
         &select("explore-callers", "Callers", numbers(1, most.callers, "2")),
         &select("explore-attempts", "Attempts of each", numbers(1, most.attempts, "2")),
@@ -141,10 +151,10 @@ pub(super) fn workbench() -> String {
 fn cell(results: &Value, design: &Design, class: &FaultClass) -> Result<String, String> {
     let cell = results
         .get("matrix")
-        .and_then(|matrix| matrix.get(design.id)?.get(class.id));
+        .and_then(|matrix| matrix.get(JOURNAL)?.get(design.id)?.get(class.id));
     let member = |name: &str| {
         let found = cell.and_then(|cell| cell.get(name));
-        found.ok_or_else(|| format!("matrix.{}.{}.{name}", design.id, class.id))
+        found.ok_or_else(|| format!("matrix.{JOURNAL}.{}.{}.{name}", design.id, class.id))
     };
     let (safe, verdict) = (member("safe")?, member("verdict")?);
     let (safe, verdict) = (safe.as_bool(), verdict.as_str().unwrap_or_default());
@@ -199,9 +209,7 @@ fn cell(results: &Value, design: &Design, class: &FaultClass) -> Result<String, 
         &count,
         "</span> ",
         &token_text,
-        "<span class=\"live agreement\"></span> <button type=\"button\" class=\"run\" data-explore=\"",
-        &name,
-        "\" aria-label=\"Run ",
+        "<span class=\"live agreement\"></span> <button type=\"button\" class=\"run\" data-explore aria-label=\"Run ",
         &design,
         ", ",
         &fault,

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use lexopt::prelude::*;
 use tool_retries::explore::{Bounds, Case, CaseError, DESIGNS, ExploreError, FAULTS};
 use tool_retries::scenario::{self, Scenario};
+use tool_retries::sim::Journal;
 use tool_retries::storm::Setup;
 
 use super::Failure;
@@ -36,6 +37,7 @@ pub(super) struct Options {
     pub(super) callers: Option<u8>,
     pub(super) attempts: Option<u8>,
     pub(super) faults: Option<u8>,
+    pub(super) journal: Option<String>,
     pub(super) random: Option<u32>,
     pub(super) json: bool,
 }
@@ -52,6 +54,7 @@ impl Options {
             ("callers", self.callers.is_some()),
             ("attempts", self.attempts.is_some()),
             ("faults", self.faults.is_some()),
+            ("journal", self.journal.is_some()),
             ("random", self.random.is_some()),
             ("json", self.json),
         ];
@@ -98,6 +101,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
                 let range = 0..=Bounds::MOST.faults;
                 number(&mut options.faults, parser.value()?, range, "--faults")?;
             }
+            Long("journal") => set(&mut options.journal, parser.value()?.string()?, "--journal")?,
             Long("random") => {
                 let range = 1..=u32::MAX;
                 number(&mut options.random, parser.value()?, range, "--random")?;
@@ -260,6 +264,10 @@ fn number<T: FromStr + PartialOrd + Display>(
 /// The cases that the options ask for. A class keeps to its own bounds where it cannot have those
 /// asked for, unless it was asked for by name.
 fn cases(options: &Options) -> Result<Vec<Case>, CaseError> {
+    let journal = match &options.journal {
+        Some(id) => Journal::find(id).ok_or_else(|| CaseError::Journal(id.clone()))?,
+        None => Journal::default(),
+    };
     let mut cases = Vec::new();
     let designs = match &options.design {
         Some(design) => vec![design.as_str()],
@@ -271,7 +279,7 @@ fn cases(options: &Options) -> Result<Vec<Case>, CaseError> {
     };
     for design in designs {
         for fault in &faults {
-            let usual = Case::find(design, fault)?;
+            let usual = Case::find(design, fault)?.with_journal(journal);
             let asked = Bounds {
                 callers: options.callers.unwrap_or(usual.bounds.callers),
                 attempts: options.attempts.unwrap_or(usual.bounds.attempts),

@@ -29,7 +29,8 @@ const COMMANDS: [Command; 7] = [
         name: "explore",
         usage: "\
   tool-retries explore [--design NAME] [--fault NAME] [--callers N]
-                       [--attempts N] [--faults N] [--random N] [--json]
+                       [--attempts N] [--faults N] [--journal NAME]
+                       [--random N] [--json]
                          try every schedule and every place of a fault; Ctrl-C ends it
                          with what was found so far
 ",
@@ -81,7 +82,7 @@ const fn given(
     }
 }
 
-const OPTIONS: [Given; 12] = [
+const OPTIONS: [Given; 13] = [
     given("--group", "NAME", &[""], "run one group only"),
     given(
         "--fixture",
@@ -120,6 +121,12 @@ const OPTIONS: [Given; 12] = [
         "N",
         &["explore"],
         "explore with so many faults in one run, 0 to 2",
+    ),
+    given(
+        "--journal",
+        "NAME",
+        &["explore"],
+        "explore with rollback (the usual), wal-full or wal-normal",
     ),
     given(
         "--random",

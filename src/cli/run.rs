@@ -2,6 +2,7 @@ use tool_retries::explore;
 use tool_retries::json::Value;
 use tool_retries::report;
 use tool_retries::scenario::{Check, Fixture, Outcome, Scenario};
+use tool_retries::sim::Journal;
 use tool_retries::storm;
 
 use super::arguments::Options;
@@ -61,10 +62,10 @@ fn interrupted() -> Failure {
 }
 
 fn with_searches(record: Value, watch: &mut Watch) -> Result<Value, Failure> {
-    let cases = explore::cases();
+    let cases: Vec<_> = Journal::ALL.into_iter().flat_map(explore::cases).collect();
     let of = cases.len();
     let mut cells = Vec::new();
-    for (index, case) in cases.enumerate() {
+    for (index, case) in cases.into_iter().enumerate() {
         let searched = search(case, None, (index + 1, of), watch)?;
         if !searched.whole {
             return Err(interrupted());

@@ -143,6 +143,10 @@ impl Call {
             fate,
         });
         let _ = reply.map(|reply| reply.send(answer));
+        if stage.case.class.fault == Fault::PowerLost {
+            // It can fail when the answer is on its way already.
+            stage.strikes_at_point(self.process());
+        }
     }
 
     async fn serve(&self) -> Result<i64, Refusal> {
@@ -152,7 +156,7 @@ impl Call {
                 Err(_) if !self.process().is_alive() => return self.process().hang().await,
                 Err(_) => return Err(Refusal::Failed),
             }
-            self.run(SYNCHRONOUS, &[]).await?;
+            self.run(self.stage.case.journal.synchronous(), &[]).await?;
         }
         self.stage.case.design.serve(self).await
     }
@@ -367,6 +371,10 @@ impl Call {
             if matches!(&result, Err(error) if process.is_alive() && is_busy(error)) {
                 self.observe(2 << 32 | self.stage.now_ms() as u64);
             }
+            if self.stage.case.journal.is_wal() && !self.connection().is_autocommit() {
+                // What it will see depends on which commits came before it read for the first time.
+                self.observe(operations);
+            }
             result
         };
         let result = waits.run(process, deadline, attempt).await;
@@ -414,13 +422,11 @@ impl Drop for Call {
         self.stage.live.remove(self.history.get());
         if !self.process().is_alive() {
             self.stage.befall(!self.history.get());
+            self.stage.workers[self.worker].disconnect();
         }
         self.stage.workers[self.worker].leave();
     }
 }
-
-/// EXTRA, as the lab's tool has it: the commit is durable before COMMIT returns.
-pub(super) const SYNCHRONOUS: &str = "PRAGMA synchronous = EXTRA";
 
 /// Deletes every replay record when the schedule says that their time is over.
 pub(super) async fn prune(stage: Rc<Stage>, worker: usize) {

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::design::Design;
-use crate::sim::Schedule;
+use crate::sim::{Journal, Schedule};
 
 /// What may go wrong in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +159,8 @@ pub struct Case {
     pub class: &'static FaultClass,
     /// The bounds.
     pub bounds: Bounds,
+    /// How the database gets its commits to the disk.
+    pub journal: Journal,
 }
 
 /// Names or numbers that make no case, or a token that replays nothing.
@@ -178,7 +180,9 @@ pub enum CaseError {
         /// The most.
         most: u8,
     },
-    /// The token has not the form `DESIGN.FAULT.BOUNDS.CHOICES`.
+    /// No journal has this name.
+    Journal(String),
+    /// The token has not the form `DESIGN.FAULT.BOUNDS.CHOICES`, or `DESIGN.FAULT.BOUNDS.JOURNAL.CHOICES`.
     Form,
     /// The choices of the token are not those of a run of its case.
     Foreign,
@@ -200,6 +204,10 @@ impl fmt::Display for CaseError {
             Self::Fault(name) => {
                 write!(f, "no fault {name:?}")?;
                 names(f, &mut FAULTS.iter().map(|class| class.id))
+            }
+            Self::Journal(name) => {
+                write!(f, "no journal {name:?}")?;
+                names(f, &mut Journal::ALL.into_iter().map(Journal::id))
             }
             Self::Bounds { name, least, most } => {
                 write!(f, "{name}: expected a number from {least} to {most}")
@@ -226,7 +234,13 @@ impl Case {
             design,
             class,
             bounds: class.bounds,
+            journal: Journal::default(),
         })
+    }
+
+    /// The same with another journal.
+    pub fn with_journal(self, journal: Journal) -> Self {
+        Self { journal, ..self }
     }
 
     /// The same within other bounds. A class without faults has none of them, and two intentions
@@ -266,7 +280,7 @@ impl Case {
     }
 }
 
-/// `DESIGN.FAULT.BOUNDS`, the beginning of every token of the case.
+/// `DESIGN.FAULT.BOUNDS`, and `.JOURNAL` where it is not the usual one: the beginning of every token of the case.
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Bounds {
@@ -275,7 +289,11 @@ impl fmt::Display for Case {
             faults,
         } = self.bounds;
         let (design, class) = (self.design.id, self.class.id);
-        write!(f, "{design}.{class}.{callers}{attempts}{faults}")
+        write!(f, "{design}.{class}.{callers}{attempts}{faults}")?;
+        match self.journal {
+            Journal::Rollback => Ok(()),
+            other => write!(f, ".{}", other.id()),
+        }
     }
 }
 
@@ -283,7 +301,7 @@ impl FromStr for Case {
     type Err = CaseError;
 
     fn from_str(text: &str) -> Result<Self, CaseError> {
-        let mut parts = text.splitn(3, '.');
+        let mut parts = text.splitn(4, '.');
         let mut part = || parts.next().ok_or(CaseError::Form);
         let (design, fault, bounds) = (part()?, part()?, part()?);
         let [callers, attempts, faults] = bounds.as_bytes() else {
@@ -294,7 +312,13 @@ impl FromStr for Case {
             attempts: attempts.wrapping_sub(b'0'),
             faults: faults.wrapping_sub(b'0'),
         };
-        Self::find(design, fault)?.within(bounds)
+        let journal = match parts.next() {
+            None => Journal::default(),
+            Some(id) => Journal::find(id).ok_or_else(|| CaseError::Journal(id.to_owned()))?,
+        };
+        Ok(Self::find(design, fault)?
+            .within(bounds)?
+            .with_journal(journal))
     }
 }
 

@@ -6,8 +6,10 @@ use crate::scenario::Witness;
 pub enum Invariant {
     /// One intention has at most one effect.
     OneEffect,
-    /// Every success names the same existing ticket, that of its own payload.
+    /// Every success names the same ticket, that of its own payload.
     SameTicket,
+    /// Who was answered with a ticket has it in the end.
+    Done,
     /// A conflict or failure writes nothing.
     RefusalWritesNothing,
     /// No record without effect and no effect without record.
@@ -22,9 +24,10 @@ pub enum Invariant {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::OneEffect,
         Self::SameTicket,
+        Self::Done,
         Self::RefusalWritesNothing,
         Self::RecordWithEffect,
         Self::TwoEffects,
@@ -49,6 +52,13 @@ impl Invariant {
                 "a success names another ticket than the one asked for",
                 "wrong ticket",
                 "two successes named one ticket",
+            ],
+            Self::Done => [
+                "done",
+                "whoever was answered with a ticket has it in the end",
+                "an answered ticket is gone",
+                "answer lost",
+                "a call was answered with a ticket",
             ],
             Self::RefusalWritesNothing => [
                 "refusal_writes_nothing",

@@ -2,6 +2,7 @@ use super::{
     Bounds, Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search, Strategy,
 };
 use crate::json::Value;
+use crate::sim::Journal;
 
 /// What a finished search says of one design under one class of faults.
 #[derive(Debug)]
@@ -10,6 +11,8 @@ pub struct Cell {
     pub design: &'static str,
     /// The fault class's name.
     pub fault: &'static str,
+    /// How the database got its commits to the disk.
+    pub journal: Journal,
     /// What the search kept to.
     pub bounds: Bounds,
     /// Schedules, with every place of a fault.
@@ -36,6 +39,7 @@ impl Cell {
         Self {
             design: search.case().design.id,
             fault: search.case().class.id,
+            journal: search.case().journal,
             bounds: search.case().bounds,
             schedules: progress.schedules,
             bad: progress.bad,
@@ -92,14 +96,15 @@ impl Cell {
     }
 }
 
-/// Every design under every fault class, in the usual bounds: what the matrix searches.
-pub fn cases() -> impl ExactSizeIterator<Item = Case> {
-    (0..DESIGNS.len() * FAULTS.len()).map(|index| {
+/// Every design under every fault class, in the usual bounds: what the matrix of this journal searches.
+pub fn cases(journal: Journal) -> impl ExactSizeIterator<Item = Case> {
+    (0..DESIGNS.len() * FAULTS.len()).map(move |index| {
         let class = &FAULTS[index % FAULTS.len()];
         Case {
             design: &DESIGNS[index / FAULTS.len()],
             class,
             bounds: class.bounds,
+            journal,
         }
     })
 }
@@ -109,8 +114,8 @@ pub fn cases() -> impl ExactSizeIterator<Item = Case> {
 /// # Errors
 ///
 /// [`ExploreError`], a mistake of the engine.
-pub fn matrix() -> Result<Vec<Cell>, ExploreError> {
-    cases()
+pub fn matrix(journal: Journal) -> Result<Vec<Cell>, ExploreError> {
+    cases(journal)
         .map(|case| {
             Ok(Cell::of(
                 &Search::new(case, Strategy::Exhaustive)?.finish()?,

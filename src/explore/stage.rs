@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use tokio::sync::{Mutex, oneshot};
 
-use super::call::{Call, SYNCHRONOUS, Sent, mixed, prune};
+use super::call::{Call, Sent, mixed, prune};
 use super::case::{Case, Fault};
 use super::design::Key;
 use super::path::Path;
@@ -16,7 +16,7 @@ use super::{ExploreError, Invariant, Invariants};
 use crate::scenario::Table;
 use crate::sim::disk::{Access, DiskFaults, DiskStrike, Failing, Image, Loss};
 use crate::sim::trace::{Fate, Trace, What};
-use crate::sim::{Chooser, LockWait, Process, Script, World, WorldError};
+use crate::sim::{Chooser, Journal, LockWait, Process, Script, World, WorldError};
 use crate::tool::LOCK_WAIT_LIMIT;
 
 /// How long a claim is good for. So short that no caller who waits for it, however often, sees
@@ -168,22 +168,33 @@ impl Worker {
         Ok(())
     }
 
+    /// Closes its connection.
+    pub(super) fn disconnect(&self) {
+        self.waits.take();
+        self.connection.take();
+    }
+
     /// Starts it again if it is dead: it remembers nothing and is not connected.
     fn revive(&self) {
         if !self.process.is_alive() {
-            self.connection.take();
+            self.disconnect();
             self.memory.borrow_mut().clear();
             self.process.restart();
         }
     }
 
     /// Connects it if it is not connected, which is what this tells.
-    fn reopen(&self) -> rusqlite::Result<bool> {
+    fn reopen(&self, journal: Journal) -> rusqlite::Result<bool> {
         self.revive();
         let closed = !self.is_open();
         if closed {
             self.connect()?;
-            self.connection().execute_batch(SYNCHRONOUS)?;
+            let connection = self.connection();
+            connection.execute_batch(journal.synchronous())?;
+            if journal.is_wal() {
+                // The first read, which opens the WAL and maps its index.
+                connection.execute_batch("PRAGMA schema_version")?;
+            }
         }
         Ok(closed)
     }
@@ -327,6 +338,7 @@ impl Stage {
         maker.connect()?;
         // The least that SQLite allows: every restoring copies the whole database.
         maker.connection().execute_batch("PRAGMA page_size = 512")?;
+        case.journal.set(&maker.connection())?;
         maker.connection().execute_batch(case.design.schema())?;
         let image = {
             drop(maker);
@@ -422,19 +434,17 @@ impl Stage {
         self.risk.faults_left.set(0);
         self.risk.lasting.set(None);
         self.risk.failed.set(0);
+        // After a disk error: what a connection read before would spare it an access, and what failed may have left it in
+        // any state. In WAL mode: connections share the index of the WAL, which is no part of the image.
+        let begins_anew = self.case.class.fault == Fault::DiskError || self.case.journal.is_wal();
         for worker in self.workers.iter().chain([&self.auditor]) {
             if !worker.process.is_alive() {
                 worker.revive();
-            } else if self.case.class.fault != Fault::DiskError
-                && worker.is_open()
-                && !worker.connection().is_autocommit()
-            {
+            } else if !begins_anew && worker.is_open() && !worker.connection().is_autocommit() {
                 worker.connection().execute_batch("ROLLBACK")?;
             }
-            if self.case.class.fault == Fault::DiskError {
-                // What it read before would spare it an access, and one that failed may have left it
-                // in any state.
-                worker.connection.take();
+            if begins_anew {
+                worker.disconnect();
             }
             worker.calls.set(0);
             worker.memory.borrow_mut().clear();
@@ -442,11 +452,11 @@ impl Stage {
         self.world.restore(&self.image);
         let mut reopened = false;
         for worker in self.workers.iter().chain([&self.auditor]) {
-            reopened |= worker.reopen()?;
+            reopened |= worker.reopen(self.case.journal)?;
         }
         if reopened {
-            // That belongs to no run.
-            self.world.restore(&self.image);
+            // That belongs to no run. A WAL that is open by now stays.
+            self.world.restore(&self.world.image());
         }
         self.live.0.set(0);
         self.befallen.set(0);
@@ -610,9 +620,16 @@ impl Stage {
             let Answer::Success(ticket) = given.answer else {
                 continue;
             };
-            let asked_for = (ticket, given.request.changed);
+            let found = rows.tickets.iter().find(|&&(id, _)| id == ticket);
+            if found.is_some() {
+                self.mark(Invariant::Done);
+            } else {
+                self.break_invariant(Invariant::Done);
+            }
             let before = named[given.request.intention].replace(ticket);
-            if !rows.tickets.contains(&asked_for) || before.is_some_and(|before| before != ticket) {
+            if found.is_some_and(|&(_, changed)| changed != given.request.changed)
+                || before.is_some_and(|before| before != ticket)
+            {
                 self.break_invariant(Invariant::SameTicket);
             } else if before.is_some() {
                 self.mark(Invariant::SameTicket);
@@ -660,7 +677,7 @@ impl Stage {
     }
 
     fn rows(&self) -> rusqlite::Result<Rows> {
-        self.auditor.reopen()?;
+        self.auditor.reopen(self.case.journal)?;
         let connection = self.auditor.connection();
         let mut rows = Rows::default();
         let mut statement = connection.prepare_cached("SELECT id, payload FROM tickets")?;

@@ -168,7 +168,7 @@ pub struct Explored {
     pub runs: u32,
 }
 
-/// A search as a link names it: `DESIGN.FAULT.BOUNDS` for every schedule, or with `.SEED` behind for random ones.
+/// A search as a link names it: the case for every schedule, or with `.SEED` behind for random ones.
 #[derive(Debug)]
 pub struct Choice {
     /// The case.
@@ -182,7 +182,10 @@ impl FromStr for Choice {
 
     fn from_str(text: &str) -> Result<Self, CaseError> {
         let (case, seed) = match text.rsplit_once('.') {
-            Some((case, seed)) if case.matches('.').count() == 2 => {
+            Some((case, seed))
+                if case.matches('.').count() >= 2
+                    && seed.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
                 (case, Some(seed.parse().map_err(|_| CaseError::Form)?))
             }
             _ => (text, None),

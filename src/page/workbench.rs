@@ -29,7 +29,7 @@ const STOP_MS: i32 = 1_000;
 const MOST_CALLERS_EXHAUSTIVE: u8 = 2;
 
 /// The controls that make up a choice.
-const CONTROLS: [&str; 7] = [
+const CONTROLS: [&str; 8] = [
     "explore-design",
     "explore-fault",
     "explore-callers",
@@ -37,6 +37,7 @@ const CONTROLS: [&str; 7] = [
     "explore-faults",
     "explore-way",
     "explore-seed",
+    "explore-journal",
 ];
 
 /// What the page keeps of its searches.
@@ -120,14 +121,15 @@ impl Page {
             searches.tally = Tally::default();
         }
         for button in buttons {
-            let name = button.get_attribute("data-explore").unwrap_or_default();
+            let cell = button.closest("[data-cell]")?;
+            let Some(cell) = cell.and_then(|cell| cell.dyn_into::<HtmlElement>().ok()) else {
+                continue;
+            };
+            let name = cell.get_attribute("data-cell").unwrap_or_default();
             let case = name
                 .split_once('/')
                 .and_then(|(design, fault)| Case::find(design, fault).ok());
-            let cell = button.closest("td")?.and_then(|cell| cell.dyn_into().ok());
-            let (Some(case), Some(cell)) = (case, cell) else {
-                continue;
-            };
+            let Some(case) = case else { continue };
             if button.has_attribute("aria-disabled") {
                 continue;
             }
@@ -599,15 +601,23 @@ impl Page {
         for control in CONTROLS {
             values.push(dom::value(&self.document, control)?);
         }
-        let mut search = [values[..3].join("."), values[3].clone(), values[4].clone()].concat();
-        if let Err(error) = search.parse::<Case>() {
-            let control = match error {
-                CaseError::Bounds { name, .. } => ["explore-", name].concat(),
-                _ => CONTROLS[0].to_owned(),
-            };
-            self.refuse(&control, &error.to_string())?;
-            return Ok(None);
-        }
+        let named = [
+            values[..3].join("."),
+            values[3..5].concat(),
+            ".".to_owned(),
+            values[7].clone(),
+        ];
+        let mut search = match named.concat().parse::<Case>() {
+            Ok(case) => case.to_string(),
+            Err(error) => {
+                let control = match error {
+                    CaseError::Bounds { name, .. } => ["explore-", name].concat(),
+                    _ => CONTROLS[0].to_owned(),
+                };
+                self.refuse(&control, &error.to_string())?;
+                return Ok(None);
+            }
+        };
         if values[5] == "random" {
             let Ok(seed) = values[6].trim().parse::<u64>() else {
                 self.refuse("explore-seed", "seed: expected a whole number, from 0")?;
@@ -636,6 +646,7 @@ impl Page {
         let document = &self.document;
         dom::set_value(document, "explore-design", case.design.id)?;
         dom::set_value(document, "explore-fault", case.class.id)?;
+        dom::set_value(document, "explore-journal", case.journal.id())?;
         self.set_bounds(&case)?;
         let way = if seed.is_some() { "random" } else { "all" };
         dom::set_value(document, "explore-way", way)?;

@@ -10,12 +10,13 @@ use web_sys::{DedicatedWorkerGlobalScope, Event, MessageEvent};
 use super::dom::{Listener, Timer};
 use super::panic;
 use super::protocol::{Choice, Explored, Progress, Ran, Reply, Request, Steps, decode, encode};
-use crate::console::{self, Console, Journal};
+use crate::console::{self, Console};
 use crate::diagram;
 use crate::evidence::{self, TraceAt};
 use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome};
+use crate::sim::Journal;
 use crate::sim::disk::Moment;
 use crate::storm::{Setup, Storm};
 use crate::timeline;
@@ -91,7 +92,11 @@ fn answer(scope: &DedicatedWorkerGlobalScope, event: &Event) -> Result<(), JsVal
             wal,
             statements,
         } => {
-            let journal = if wal { Journal::Wal } else { Journal::Rollback };
+            let journal = if wal {
+                Journal::WalFull
+            } else {
+                Journal::Rollback
+            };
             let console =
                 Console::open(journal).map_err(|error| JsValue::from(error.to_string()))?;
             let answers = statements
@@ -339,7 +344,10 @@ impl Searching {
             " Stopped before every schedule was tried."
         };
         let verdict = cell.verdict();
-        let bounds = cell.bounds.to_string();
+        let mut bounds = cell.bounds.to_string();
+        if cell.journal.is_wal() {
+            bounds = [&bounds, ", ", cell.journal.title()].concat();
+        }
         let mut sentences = vec![["Within ", &bounds, ": ", &verdict, ".", extent].concat()];
         let invariants = [
             (

@@ -1,11 +1,11 @@
 //! A disk that fails and lets the process live: what the caller is told, and what the retry finds.
 
-use crate::sim::World;
 use crate::sim::disk::{DiskError, Done, Failing, Lasting};
 use crate::sim::trace::What;
+use crate::sim::{Journal, World};
 
 use super::lab::{Expected, Lab};
-use super::sweep::{Stretch, Swept, Told, sweep};
+use super::sweep::{Stretch, Swept, sweep};
 use super::{Fixture, Outcome, Premise, RunError};
 
 /// The commit takes effect and reports an error: the journal is deleted, and its directory cannot be
@@ -76,38 +76,14 @@ fn swept(world: &World, fixture: &Fixture, stretch: Stretch) -> Result<Outcome, 
     lab.answer(&called, claim, Expected::Ticket(1), &undisturbed);
     lab.rows(&called, "one ticket, one replay record", 1, 1)?;
 
-    let swept = sweep(stretch, DiskError::is_reported, &payload, key)?;
-    let struck = |what: &str, is_it: fn(Told) -> bool| {
-        Premise::happened(&swept, what, 1, |run| run.struck && is_it(run.told))
-    };
-    let broken = |is_it: fn(Told) -> bool| swept.broken(|run| is_it(run.told));
-    lab.checks.check(
-        struck(
-            "the disk failed, and the call was answered",
-            Told::is_answered,
-        ),
-        "whoever has an answer has the ticket, and so has the retry",
-        0,
-        broken(Told::is_answered),
-    );
-    lab.checks.check(
-        struck("the disk failed, and nothing was done", Told::is_not_done),
-        "what is told as not done is not there, and the retry does it once",
-        0,
-        broken(Told::is_not_done),
-    );
-    lab.checks.check(
-        struck("the disk failed in the commit", Told::is_unknown),
-        "what nobody knows is whole or absent, and the retry leaves one",
-        0,
-        broken(Told::is_unknown),
-    );
-    lab.checks.check(
-        Premise::happened(&swept, "the disk failed", 1, |run| run.struck),
-        "each run comes to its end",
-        0,
-        broken(|told| told == Told::Nothing),
-    );
+    let swept = sweep(
+        stretch,
+        Journal::Rollback,
+        DiskError::is_reported,
+        &payload,
+        key,
+    )?;
+    swept.check(&mut lab.checks);
     let unknown_and_same = |run: &Swept| run.told.is_unknown() && run.same_process;
     let what = "the disk failed in the commit, and the same process retried";
     lab.checks.check(
@@ -116,21 +92,10 @@ fn swept(world: &World, fixture: &Fixture, stretch: Stretch) -> Result<Outcome, 
         0,
         swept.count(|run| unknown_and_same(run) && run.undone_by_power),
     );
-    let unknown_and_done = swept.count(|run| run.told.is_unknown() && run.done_before_retry);
-    let told = |is_it: fn(Told) -> bool| swept.count(|run| is_it(run.told));
-    lab.outcome([
-        ("accesses", swept.accesses.into()),
-        ("runs", swept.count(|_| true).into()),
-        ("answered", told(Told::is_answered).into()),
-        ("not_done", told(Told::is_not_done).into()),
-        ("unknown", told(Told::is_unknown).into()),
-        ("unknown_and_done", unknown_and_done.into()),
-        (
-            "undone_by_power",
-            swept.count(|run| run.undone_by_power).into(),
-        ),
-        ("broken", swept.broken(|_| true).into()),
-    ])
+    let undone_by_power = swept.count(|run| run.undone_by_power);
+    let mut values = Vec::from(swept.values());
+    values.push(("undone_by_power", undone_by_power.into()));
+    lab.outcome(values)
 }
 
 /// Reads of the journal that end early, while a desk rolls it back. SQLite takes that for the journal's
@@ -149,8 +114,8 @@ pub(super) fn short_reads_in_recovery(
     lab.rows(&called, "one ticket, one replay record", 1, 1)?;
 
     let wanted = |error: DiskError| error == DiskError::ShortRead;
-    let swept = sweep(Stretch::Recovery, wanted, &payload, key)?;
-    let broken = swept.broken(|_| true);
+    let swept = sweep(Stretch::Recovery, Journal::Rollback, wanted, &payload, key)?;
+    let broken = swept.broken();
     lab.checks.check(
         Premise::happened(&swept, "a read ended early", 1, |run| run.struck),
         "some of them do harm that no tool can see",

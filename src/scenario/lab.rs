@@ -454,9 +454,9 @@ impl<'a, S: Stage> Lab<'a, S> {
         Ok(Counts { tickets: seen.0 })
     }
 
-    pub(super) fn outcome<const N: usize>(
+    pub(super) fn outcome(
         &mut self,
-        values: [(&'static str, Value); N],
+        values: impl Into<Vec<(&'static str, Value)>>,
     ) -> Result<Outcome, RunError> {
         self.end(values.into())
     }

@@ -93,6 +93,7 @@ const ALL: &[Scenario] = registry! {
     wal_full_keeps_answers = "an answer, a power cut, a retry; every commit synced",
     wal_normal_loses_answers = "the same, commits not synced",
     wal_crashes = "kills and power cuts at every place of a call, a checkpoint, a recovery",
+    wal_disk_errors = "every access of a call, an opening, a recovery, a checkpoint fails",
     }
     refunds {
     refund_without_key = "no key, the connection breaks after the refund, retried",

@@ -9,18 +9,18 @@ use std::cell::RefCell;
 use crate::json::Value;
 use crate::key::OperationKey;
 use crate::sim::disk::{DiskError, DiskStrike, Failing, Lasting, Loss};
-use crate::sim::{Process, World};
+use crate::sim::{Journal, Process, World};
 use crate::tool::ToolError;
 use crate::tool::tickets::{Ticket, TicketDesk};
 
-use super::{RunError, Witness};
+use super::{Checks, Premise, RunError, Witness};
 
 type Desk = TicketDesk<Process>;
 
 const DATABASE: &str = "tickets.db";
 
-/// The disk operation of a call, counted from its first, with which it commits: the journal's deletion.
-const COMMITS: u64 = 23;
+/// What SQLite does by itself once the WAL is long, and when the last connection is closed.
+const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// What the disk's errors are put to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +30,10 @@ pub(super) enum Stretch {
     /// The opening of a desk on an empty disk, its tables included.
     Opening,
     /// The opening of a desk whose process was killed at its commit, and the rollback of the journal
-    /// that this left.
+    /// that this left, or its reading of the WAL.
     Recovery,
+    /// A checkpoint of the WAL, with another ticket in it, and then one call on the same desk.
+    Checkpoint,
 }
 
 /// What comes between a failed run and its retry. The disk is whole again.
@@ -75,6 +77,7 @@ impl Told {
 /// One run of a sweep.
 #[derive(Debug)]
 pub(super) struct Swept {
+    pub(super) journal: Journal,
     /// Whether the disk failed.
     pub(super) struck: bool,
     pub(super) told: Told,
@@ -82,17 +85,21 @@ pub(super) struct Swept {
     pub(super) done_before_retry: bool,
     /// Whether the process that failed is the one that retried.
     pub(super) same_process: bool,
+    /// Whether the power failed before the retry.
+    pub(super) after_power_cut: bool,
+    /// Whether what was answered for was gone before the retry.
+    pub(super) lost: bool,
     /// Whether a power cut after the retry's answer took ticket or record away.
     pub(super) undone_by_power: bool,
     /// What did not hold, in words.
     broken: Option<String>,
 }
 
-/// What all runs of a sweep came to: accesses by errors, once and from then on, by aftermaths.
-#[derive(Debug)]
+/// What all runs of a sweep, or of several, came to: accesses by errors, once and from then on, by aftermaths.
+#[derive(Debug, Default)]
 pub(super) struct Sweep {
     /// Accesses of the undisturbed run.
-    pub(super) accesses: u64,
+    accesses: u64,
     runs: Vec<Swept>,
 }
 
@@ -102,9 +109,68 @@ impl Sweep {
         self.runs.iter().filter(|run| is_it(run)).count() as u64
     }
 
-    /// How many of them broke something.
-    pub(super) fn broken(&self, is_it: impl Fn(&Swept) -> bool) -> u64 {
-        self.count(|run| run.broken.is_some() && is_it(run))
+    /// How many runs broke something.
+    pub(super) fn broken(&self) -> u64 {
+        self.broken_when(|_| true)
+    }
+
+    fn broken_when(&self, is_it: impl Fn(Told) -> bool) -> u64 {
+        self.count(|run| run.broken.is_some() && is_it(run.told))
+    }
+
+    /// Adds the runs of another sweep.
+    pub(super) fn join(&mut self, other: Self) {
+        self.accesses += other.accesses;
+        self.runs.extend(other.runs);
+    }
+
+    /// That whatever a caller was told is true, and that the retry leaves one ticket and one record.
+    pub(super) fn check(&self, checks: &mut Checks) {
+        let struck = |what: &str, is_it: fn(Told) -> bool| {
+            Premise::happened(self, what, 1, |run| run.struck && is_it(run.told))
+        };
+        checks.check(
+            struck(
+                "the disk failed, and the call was answered",
+                Told::is_answered,
+            ),
+            "whoever has an answer has the ticket, and so has the retry",
+            0,
+            self.broken_when(Told::is_answered),
+        );
+        checks.check(
+            struck("the disk failed, and nothing was done", Told::is_not_done),
+            "what is told as not done is not there, and the retry does it once",
+            0,
+            self.broken_when(Told::is_not_done),
+        );
+        checks.check(
+            struck("the disk failed in the commit", Told::is_unknown),
+            "what nobody knows is whole or absent, and the retry leaves one",
+            0,
+            self.broken_when(Told::is_unknown),
+        );
+        checks.check(
+            Premise::happened(self, "the disk failed", 1, |run| run.struck),
+            "each run comes to its end",
+            0,
+            self.broken_when(|told| told == Told::Nothing),
+        );
+    }
+
+    /// The counts that every sweep records.
+    pub(super) fn values(&self) -> [(&'static str, Value); 7] {
+        let told = |is_it: fn(Told) -> bool| self.count(|run| is_it(run.told)).into();
+        let unknown_and_done = self.count(|run| run.told.is_unknown() && run.done_before_retry);
+        [
+            ("accesses", self.accesses.into()),
+            ("runs", self.count(|_| true).into()),
+            ("answered", told(Told::is_answered)),
+            ("not_done", told(Told::is_not_done)),
+            ("unknown", told(Told::is_unknown)),
+            ("unknown_and_done", unknown_and_done.into()),
+            ("broken", self.broken().into()),
+        ]
     }
 }
 
@@ -116,22 +182,30 @@ impl Witness for Sweep {
     }
 }
 
-/// Puts `stretch` to every error of the disk that is `wanted`.
+/// Puts `stretch`, with such a journal, to every error of the disk that is `wanted`.
 pub(super) fn sweep(
     stretch: Stretch,
+    journal: Journal,
     wanted: fn(DiskError) -> bool,
     payload: &Value,
     key: &OperationKey,
 ) -> Result<Sweep, RunError> {
-    let operation = Operation {
-        stretch,
+    let mut operation = Operation {
+        stretch: Stretch::Call,
+        journal,
         payload,
         key,
+        commits: 0,
+        done_already: false,
     };
+    operation.commits = Run::prepare(&operation)?.operations_of_a_call()?;
+    operation.stretch = stretch;
+    operation.done_already = stretch == Stretch::Recovery && Run::prepare(&operation)?.is_done()?;
     let undisturbed = Run::prepare(&operation)?;
     let before = undisturbed.world.disk_accesses();
     undisturbed.world.keep_disk_log();
-    undisturbed.attempt()?.1?;
+    let (_open, answer) = undisturbed.attempt()?;
+    answer?;
     let accesses = undisturbed.world.take_disk_log();
     let mut runs = Vec::new();
     let count = accesses.len() as u64;
@@ -169,17 +243,25 @@ impl Observed {
         }
     }
 
+    /// Whether what was answered for is gone.
+    fn lost(&self) -> bool {
+        self.first.is_ok() && self.before_retry == (0, 0)
+    }
+
     /// What does not hold of this: one ticket and one record in the end, a sound database, the truth in
     /// the first answer, and its ticket in the second.
-    fn broken(&self) -> Option<String> {
+    fn broken(&self, operation: &Operation<'_>, aftermath: Aftermath) -> Option<String> {
         let done = match self.before_retry {
             (0, 0) => false,
             (1, 1) => true,
             rows => return Some(format!("{rows:?} rows before the retry")),
         };
         let told_the_truth = match &self.first {
-            Ok(ticket) => done && *ticket == self.retry,
-            Err(_) => self.told() == Told::Unknown || !done,
+            Ok(_) if self.lost() => {
+                operation.journal == Journal::WalNormal && aftermath == Aftermath::PowerCut
+            }
+            Ok(ticket) => *ticket == self.retry,
+            Err(_) => self.told() == Told::Unknown || !done || operation.done_already,
         };
         if !told_the_truth {
             return Some(format!("told {:?}, and then {:?}", self.first, self.retry));
@@ -213,8 +295,14 @@ const AFTERMATHS: [Aftermath; 3] = [
 #[derive(Debug, Clone, Copy)]
 struct Operation<'a> {
     stretch: Stretch,
+    journal: Journal,
     payload: &'a Value,
     key: &'a OperationKey,
+    /// The disk operation of a call, counted from its first, with which it commits: the last one, which deletes the rollback
+    /// journal, or writes the end of the commit to the WAL or syncs that.
+    commits: u64,
+    /// In a recovery: the killed call had taken effect.
+    done_already: bool,
 }
 
 #[derive(Debug)]
@@ -242,40 +330,77 @@ impl<'a> Run<'a> {
             world,
             desk: RefCell::default(),
         };
-        if operation.stretch != Stretch::Opening {
-            run.desk.replace(Some(run.open(&run.process)?));
-        }
-        if operation.stretch != Stretch::Recovery {
+        if operation.stretch == Stretch::Opening {
             return Ok(run);
         }
-        let before = run.world.disk_operations();
-        run.world.strike_disk(before + COMMITS, DiskStrike::Kill);
-        let desk = run.desk.take().ok_or(RunError::NoEnd)?;
-        if run.world.run(&run.process, run.request(&desk))?.is_some() {
+        let desk = run.open(&run.process)?;
+        match operation.stretch {
+            Stretch::Opening | Stretch::Call => {}
+            Stretch::Recovery => return run.killed_at_commit(desk),
+            Stretch::Checkpoint => {
+                let another = OperationKey::new("another-operation")?;
+                let call = desk.create_ticket(operation.payload, Some(&another));
+                run.world
+                    .run(&run.process, call)?
+                    .ok_or(RunError::NoEnd)??;
+            }
+        }
+        run.desk.replace(Some(desk));
+        Ok(run)
+    }
+
+    /// The call is killed at its commit, and a new process comes.
+    fn killed_at_commit(self, desk: Desk) -> Result<Self, RunError> {
+        let before = self.world.disk_operations();
+        let commits = before + self.operation.commits;
+        self.world.strike_disk(commits, DiskStrike::Kill);
+        if self
+            .world
+            .run(&self.process, self.request(&desk))?
+            .is_some()
+        {
             return Err(RunError::NoEnd);
         }
         drop(desk);
         Ok(Self {
-            process: run.world.start("agent"),
-            ..run
+            process: self.world.start("agent"),
+            ..self
         })
+    }
+
+    fn operations_of_a_call(&self) -> Result<u64, RunError> {
+        let before = self.world.disk_operations();
+        // A desk that is dropped closes its connection, which may be work for the disk.
+        let (_open, answer) = self.attempt()?;
+        answer?;
+        Ok(self.world.disk_operations() - before)
+    }
+
+    fn is_done(&self) -> Result<bool, RunError> {
+        Ok(self.rows(&self.open(&self.process)?)? != (0, 0))
     }
 
     fn swept(self, place: &Place, aftermath: Aftermath) -> Swept {
         match self.fail_and_retry(place, aftermath) {
             Ok(observed) => Swept {
+                journal: self.operation.journal,
                 struck: observed.struck,
                 told: observed.told(),
                 done_before_retry: observed.before_retry.0 > 0,
                 same_process: aftermath == Aftermath::SameProcess,
+                after_power_cut: aftermath == Aftermath::PowerCut,
                 undone_by_power: observed.after_power_cut != observed.after_retry,
-                broken: observed.broken(),
+                broken: observed.broken(self.operation, aftermath),
+                lost: observed.lost(),
             },
             Err(error) => Swept {
+                journal: self.operation.journal,
                 struck: self.world.disk_failures() > 0,
                 told: Told::Nothing,
                 done_before_retry: false,
                 same_process: aftermath == Aftermath::SameProcess,
+                after_power_cut: aftermath == Aftermath::PowerCut,
+                lost: false,
                 undone_by_power: false,
                 broken: Some(error.to_string()),
             },
@@ -289,14 +414,14 @@ impl<'a> Run<'a> {
         self.world.repair_disk();
         let struck = self.world.disk_failures() > 0;
         let desk = self.after(aftermath, desk)?;
-        let before_retry = rows(&desk)?;
+        let before_retry = self.rows(&desk)?;
         let retry = self.call(&desk)?;
         drop(desk);
         let observer = self.open(&self.world.start("observer"))?;
         let integrity = observer
             .connection()
             .query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-        let after_retry = rows(&observer)?;
+        let after_retry = self.rows(&observer)?;
         drop(observer);
         self.world.cut_power(Loss::Everything);
         let observer = self.open(&self.world.start("observer"))?;
@@ -307,7 +432,7 @@ impl<'a> Run<'a> {
             retry,
             after_retry,
             integrity,
-            after_power_cut: rows(&observer)?,
+            after_power_cut: self.rows(&observer)?,
         })
     }
 
@@ -316,11 +441,15 @@ impl<'a> Run<'a> {
         let work = async {
             let desk = match self.desk.take() {
                 Some(desk) => desk,
-                None => match opened(&self.process).await {
+                None => match opened(&self.process, self.operation.journal).await {
                     Ok(desk) => desk,
                     Err(error) => return (None, Err(error.into())),
                 },
             };
+            if self.operation.stretch == Stretch::Checkpoint {
+                // It may fail: nothing waits for it.
+                let _ = desk.connection().execute_batch(CHECKPOINT);
+            }
             let answer = self.request(&desk).await;
             (Some(desk), answer)
         };
@@ -341,8 +470,22 @@ impl<'a> Run<'a> {
 
     /// Opens a desk, which has to succeed.
     fn open(&self, process: &Process) -> Result<Desk, RunError> {
-        let done = self.world.run(process, opened(process))?;
+        let done = self
+            .world
+            .run(process, opened(process, self.operation.journal))?;
         Ok(done.ok_or(RunError::NoEnd)??)
+    }
+
+    /// How many tickets and replay records of the key there are. Every other record has a ticket of its own.
+    fn rows(&self, desk: &Desk) -> rusqlite::Result<(i64, i64)> {
+        let key = self.operation.key.as_str();
+        let count = |sql| desk.connection().query_row(sql, [key], |row| row.get(0));
+        Ok((
+            count(
+                "SELECT (SELECT count(*) FROM tickets) - (SELECT count(*) FROM requests WHERE key <> ?1)",
+            )?,
+            count("SELECT count(*) FROM requests WHERE key = ?1")?,
+        ))
     }
 
     /// The desk that retries.
@@ -357,17 +500,15 @@ impl<'a> Run<'a> {
     }
 }
 
-async fn opened(process: &Process) -> rusqlite::Result<Desk> {
-    let desk = TicketDesk::open(process.connect(DATABASE)?, process.clone()).await?;
+async fn opened(process: &Process, journal: Journal) -> rusqlite::Result<Desk> {
+    let connection = process.connect(DATABASE)?;
+    if journal.is_wal() {
+        journal.set(&connection)?;
+    }
+    let desk = TicketDesk::open(connection, process.clone()).await?;
+    if journal.is_wal() {
+        desk.connection().execute_batch(journal.synchronous())?;
+    }
     desk.create_tables().await?;
     Ok(desk)
-}
-
-/// How many tickets and replay records there are.
-fn rows(desk: &Desk) -> rusqlite::Result<(i64, i64)> {
-    let count = |sql| desk.connection().query_row(sql, [], |row| row.get(0));
-    Ok((
-        count("SELECT count(*) FROM tickets")?,
-        count("SELECT count(*) FROM requests")?,
-    ))
 }

@@ -6,13 +6,14 @@ use rusqlite::{Connection, ffi};
 
 use crate::json::Value;
 use crate::key::OperationKey;
-use crate::sim::disk::{DiskStrike, Loss};
+use crate::sim::disk::{DiskError, DiskStrike, Loss};
 use crate::sim::trace::What;
-use crate::sim::{Process, World, is_busy};
+use crate::sim::{Journal, Process, World, is_busy};
 use crate::tool::tickets::TicketDesk;
 
 use super::lab::call;
 use super::stage::DATABASE;
+use super::sweep::{Stretch, Sweep, sweep};
 use super::{Checks, Fixture, Outcome, Premise, RunError, Table, Witness};
 
 type Desk = TicketDesk<Process>;
@@ -20,29 +21,11 @@ type Desk = TicketDesk<Process>;
 /// How often the refused statement is repeated.
 const REPEATED: usize = 3;
 
-/// What a connection synchronises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Synchronous {
-    /// The WAL, at every commit.
-    Full,
-    /// The WAL, before a checkpoint.
-    Normal,
-}
-
-impl Synchronous {
-    fn pragma(self) -> &'static str {
-        match self {
-            Self::Full => "PRAGMA synchronous = FULL",
-            Self::Normal => "PRAGMA synchronous = NORMAL",
-        }
-    }
-}
-
 /// A database in WAL mode with the desk's tables in it, all of it synced.
 fn prepare(world: &World) -> Result<(), RunError> {
     let process = world.start("setup");
     let connection = process.connect(DATABASE)?;
-    connection.execute_batch("PRAGMA journal_mode = WAL")?;
+    Journal::WalFull.set(&connection)?;
     let created = world.run(&process, async {
         TicketDesk::open(connection, process.clone())
             .await?
@@ -53,11 +36,11 @@ fn prepare(world: &World) -> Result<(), RunError> {
     Ok(created.ok_or(RunError::NoEnd)??)
 }
 
-fn open(world: &World, name: &str, synchronous: Synchronous) -> Result<Desk, RunError> {
+fn open(world: &World, name: &str, journal: Journal) -> Result<Desk, RunError> {
     let process = world.start(name);
     let opens = TicketDesk::open(process.connect(DATABASE)?, process.clone());
     let desk = world.run(&process, opens)?.ok_or(RunError::NoEnd)??;
-    desk.connection().execute_batch(synchronous.pragma())?;
+    desk.connection().execute_batch(journal.synchronous())?;
     Ok(desk)
 }
 
@@ -85,16 +68,16 @@ fn happened(world: &World, what: &str, times: usize, is_it: impl Fn(&What) -> bo
     Premise::happened(&world.trace(), what, times, |event| is_it(&event.what))
 }
 
-fn outcome<const N: usize>(
+fn outcome(
     world: &World,
     checks: Checks,
     connection: &Connection,
-    values: [(&'static str, Value); N],
+    values: impl Into<Vec<(&'static str, Value)>>,
 ) -> Result<Outcome, RunError> {
     let trace = world.trace();
     let tables = ["tickets", "requests"].map(|name| Table::read(connection, name));
     Ok(Outcome {
-        values: Value::object(values),
+        values: Value::object(values.into()),
         checks: checks.into_vec(),
         tables: tables.into_iter().collect::<rusqlite::Result<_>>()?,
         plots: Vec::new(),
@@ -105,7 +88,7 @@ fn outcome<const N: usize>(
 /// A transaction reads, another one commits, and the first then wants to write.
 pub(super) fn wal_snapshot_too_old(world: &World, fixture: &Fixture) -> Result<Outcome, RunError> {
     prepare(world)?;
-    let desk = open(world, "agent", Synchronous::Full)?;
+    let desk = open(world, "agent", Journal::WalFull)?;
     let reader = world.start("reader").connect(DATABASE)?;
     let payload = fixture.payload();
     reader.execute_batch("BEGIN DEFERRED; SELECT count(*) FROM tickets")?;
@@ -146,19 +129,15 @@ pub(super) fn wal_snapshot_too_old(world: &World, fixture: &Fixture) -> Result<O
 }
 
 /// A ticket is answered for, the power fails, another caller comes first, and then the retry.
-fn power_cut(
-    world: &World,
-    fixture: &Fixture,
-    synchronous: Synchronous,
-) -> Result<Outcome, RunError> {
+fn power_cut(world: &World, fixture: &Fixture, journal: Journal) -> Result<Outcome, RunError> {
     prepare(world)?;
     let (payload, key) = (fixture.payload(), fixture.operation_key());
     let other_key = OperationKey::new("another-operation")?;
-    let desk = open(world, "agent", synchronous)?;
+    let desk = open(world, "agent", journal)?;
     let first = ticket(world, &desk, &payload, key)?;
     world.cut_power(Loss::Everything);
     drop(desk);
-    let desk = open(world, "agent", synchronous)?;
+    let desk = open(world, "agent", journal)?;
     let after = rows(desk.connection())?;
     let other = ticket(world, &desk, &payload, &other_key)?;
     let retry = ticket(world, &desk, &payload, key)?;
@@ -172,7 +151,7 @@ fn power_cut(
         2,
         |what| matches!(what, What::Called { key: Some(sent), .. } if sent == key.as_str()),
     );
-    let kept = synchronous == Synchronous::Full;
+    let kept = journal == Journal::WalFull;
     let mut checks = Checks::default();
     checks.check(
         lost,
@@ -218,7 +197,7 @@ pub(super) fn wal_full_keeps_answers(
     world: &World,
     fixture: &Fixture,
 ) -> Result<Outcome, RunError> {
-    power_cut(world, fixture, Synchronous::Full)
+    power_cut(world, fixture, Journal::WalFull)
 }
 
 /// What many services run, since it is faster.
@@ -226,12 +205,12 @@ pub(super) fn wal_normal_loses_answers(
     world: &World,
     fixture: &Fixture,
 ) -> Result<Outcome, RunError> {
-    power_cut(world, fixture, Synchronous::Normal)
+    power_cut(world, fixture, Journal::WalNormal)
 }
 
 /// One run of the sweep.
 struct Crash {
-    synchronous: Synchronous,
+    journal: Journal,
     power: bool,
     /// Whether the strike came about.
     struck: bool,
@@ -259,17 +238,17 @@ impl Witness for Crashes {
 pub(super) fn wal_crashes(world: &World, fixture: &Fixture) -> Result<Outcome, RunError> {
     prepare(world)?;
     let (payload, key) = (fixture.payload(), fixture.operation_key());
-    let desk = open(world, "agent", Synchronous::Full)?;
+    let desk = open(world, "agent", Journal::WalFull)?;
     let undisturbed = ticket(world, &desk, &payload, key)?;
     let answered = happened(world, "a call was answered", 1, |what| {
         matches!(what, What::Answered { .. })
     });
 
-    let crashes = sweep(&payload, key)?;
+    let crashes = crash_everywhere(&payload, key)?;
     let count = |is_it: &dyn Fn(&Crash) -> bool| crashes.count(is_it);
     let lost = |crash: &Crash| crash.answered && crash.left == (0, 0);
     let half = |crash: &Crash| crash.left.0 != crash.left.1;
-    let normal_power = |crash: &Crash| crash.power && crash.synchronous == Synchronous::Normal;
+    let normal_power = |crash: &Crash| crash.power && crash.journal == Journal::WalNormal;
     let struck = |what: &str, is_it: &dyn Fn(&Crash) -> bool| {
         Premise::happened(&crashes, what, 1, |crash| crash.struck && is_it(crash))
     };
@@ -319,30 +298,30 @@ pub(super) fn wal_crashes(world: &World, fixture: &Fixture) -> Result<Outcome, R
         ),
         (
             "answers_lost_full",
-            count(&|crash| lost(crash) && crash.synchronous == Synchronous::Full).into(),
+            count(&|crash| lost(crash) && crash.journal == Journal::WalFull).into(),
         ),
         (
             "answers_lost_normal",
-            count(&|crash| lost(crash) && crash.synchronous == Synchronous::Normal).into(),
+            count(&|crash| lost(crash) && crash.journal == Journal::WalNormal).into(),
         ),
     ];
     outcome(world, checks, desk.connection(), values)
 }
 
-fn sweep(payload: &Value, key: &OperationKey) -> Result<Crashes, RunError> {
+fn crash_everywhere(payload: &Value, key: &OperationKey) -> Result<Crashes, RunError> {
     const STRIKES: [DiskStrike; 3] = [
         DiskStrike::Kill,
         DiskStrike::PowerCut(Loss::Everything),
         DiskStrike::PowerCut(Loss::Torn { seed: 1 }),
     ];
     let mut crashes = Vec::new();
-    for synchronous in [Synchronous::Full, Synchronous::Normal] {
+    for journal in [Journal::WalFull, Journal::WalNormal] {
         for strike in STRIKES {
             let mut first = 1;
             loop {
                 let mut second = 0;
                 let struck = loop {
-                    let crash = crash(synchronous, strike, [first, second], payload, key)?;
+                    let crash = crash(journal, strike, [first, second], payload, key)?;
                     let (struck, again) = (crash.struck, crash.struck_again);
                     crashes.push(crash);
                     if !struck || second > 0 && !again {
@@ -363,7 +342,7 @@ fn sweep(payload: &Value, key: &OperationKey) -> Result<Crashes, RunError> {
 /// Strikes before operation `first` of a call and its checkpoint, and, unless it is 0, before operation `second` of whoever
 /// comes next.
 fn crash(
-    synchronous: Synchronous,
+    journal: Journal,
     strike: DiskStrike,
     [first, second]: [u64; 2],
     payload: &Value,
@@ -371,7 +350,7 @@ fn crash(
 ) -> Result<Crash, RunError> {
     let world = World::unwatched();
     prepare(&world)?;
-    let desk = open(&world, "agent", synchronous)?;
+    let desk = open(&world, "agent", journal)?;
     world.strike_disk(world.disk_operations() + first, strike);
     let answer = Cell::new(false);
     let work = async {
@@ -395,7 +374,7 @@ fn crash(
         struck_again = !process.is_alive();
         world.repair_disk();
     }
-    let desk = open(&world, "agent", synchronous)?;
+    let desk = open(&world, "agent", journal)?;
     let left = rows(desk.connection())?;
     let done = world.run(desk.host(), desk.create_ticket(payload, Some(key)))?;
     done.ok_or(RunError::NoEnd)??;
@@ -403,7 +382,7 @@ fn crash(
         .connection()
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
     Ok(Crash {
-        synchronous,
+        journal,
         power: strike != DiskStrike::Kill,
         struck,
         struck_again,
@@ -411,4 +390,65 @@ fn crash(
         left,
         sound_in_the_end: rows(desk.connection())? == (1, 1) && integrity == "ok",
     })
+}
+
+/// Every error at every access of a call, an opening, a recovery and a checkpoint.
+pub(super) fn wal_disk_errors(world: &World, fixture: &Fixture) -> Result<Outcome, RunError> {
+    prepare(world)?;
+    let (payload, key) = (fixture.payload(), fixture.operation_key());
+    let desk = open(world, "agent", Journal::WalFull)?;
+    let undisturbed = ticket(world, &desk, &payload, key)?;
+    let answered = happened(world, "a call was answered", 1, |what| {
+        matches!(what, What::Answered { .. })
+    });
+    let mut swept = Sweep::default();
+    for journal in [Journal::WalFull, Journal::WalNormal] {
+        for stretch in [
+            Stretch::Call,
+            Stretch::Opening,
+            Stretch::Recovery,
+            Stretch::Checkpoint,
+        ] {
+            swept.join(sweep(
+                stretch,
+                journal,
+                DiskError::is_reported,
+                &payload,
+                key,
+            )?);
+        }
+    }
+    let lost = |journal: Journal| swept.count(|run| run.lost && run.journal == journal);
+    let answered_and_cut = |journal: Journal| {
+        let what = "the disk failed, the call was answered, and the power failed";
+        Premise::happened(&swept, what, 1, |run| {
+            run.journal == journal && run.struck && run.told.is_answered() && run.after_power_cut
+        })
+    };
+    let mut checks = Checks::default();
+    checks.check(
+        answered,
+        "a call that nothing disturbs opens the ticket",
+        1_i64,
+        undisturbed,
+    );
+    swept.check(&mut checks);
+    checks.check(
+        answered_and_cut(Journal::WalFull),
+        "with every commit synced no answer is taken back",
+        0,
+        lost(Journal::WalFull),
+    );
+    checks.check(
+        answered_and_cut(Journal::WalNormal),
+        "with commits that are not synced a power cut takes some back",
+        true,
+        lost(Journal::WalNormal) > 0,
+    );
+    let mut values = Vec::from(swept.values());
+    values.extend([
+        ("answers_lost_full", lost(Journal::WalFull).into()),
+        ("answers_lost_normal", lost(Journal::WalNormal).into()),
+    ]);
+    outcome(world, checks, desk.connection(), values)
 }

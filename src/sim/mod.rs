@@ -7,6 +7,7 @@
 mod clock;
 pub mod disk;
 mod host;
+mod journal;
 mod lock_wait;
 mod network;
 mod rng;
@@ -16,6 +17,7 @@ mod world;
 
 pub use clock::Clock;
 pub use host::{Host, Point, Struck};
+pub use journal::Journal;
 pub use lock_wait::{LockWait, is_busy};
 pub use network::{Network, NetworkError, Verdict};
 pub use rng::Rng;

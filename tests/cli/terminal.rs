@@ -13,6 +13,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tool_retries::explore::{DESIGNS, FAULTS};
 use tool_retries::json;
+use tool_retries::sim::Journal;
 
 use super::{PROGRAM, text, wait_until};
 
@@ -199,7 +200,8 @@ fn a_run_says_how_far_it_is_and_leaves_nothing_of_a_part() {
     let file = folder.path().join("record.json");
     fs::write(&file, "precious").unwrap();
     let mut run = OnTerminal::run(&["--output", file.to_str().unwrap()], Stdio::piped());
-    run.shows(&format!("/{} ", DESIGNS.len() * FAULTS.len()));
+    let searches = Journal::ALL.len() * DESIGNS.len() * FAULTS.len();
+    run.shows(&format!("/{searches} "));
     run.interrupt();
     let (code, printed) = run.end();
     assert_eq!(code, Some(130));

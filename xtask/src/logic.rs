@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use tool_retries::console::{self, Console, Journal};
+use tool_retries::console::{self, Console};
 use tool_retries::logic::{self, Record};
+use tool_retries::sim::Journal;
 
 use crate::browser::{self, Page};
 use crate::site;
@@ -137,14 +138,14 @@ pub async fn answers(page: &Page, journal: Journal, statements: &[&str]) -> Resu
     let answers = page
         .finish(
             ASK,
-            vec![(journal == Journal::Wal).into(), statements.into()],
+            vec![(journal == Journal::WalFull).into(), statements.into()],
         )
         .await?;
     serde_json::from_value(answers.clone()).with_context(|| format!("seen {answers}"))
 }
 
 /// How a database may be kept: every file is run once with each.
-pub const JOURNALS: [Journal; 2] = [Journal::Rollback, Journal::Wal];
+pub const JOURNALS: [Journal; 2] = [Journal::Rollback, Journal::WalFull];
 
 /// Runs every file of `dir` natively and in a browser, prints the figures, and says whether all is right.
 pub fn run(dir: &Path) -> Result<bool> {

@@ -44,6 +44,10 @@ pub const ALL: &[Check] = &[
         explore_at_random_finds_what_the_native_search_finds,
         Setup::WATCHED
     ),
+    check!(
+        explore_in_wal_mode_finds_what_the_native_search_finds,
+        Setup::WATCHED
+    ),
     check!(explore_replays_a_token_and_tells_nonsense, Setup::WATCHED),
     check!(explore_runs_an_edited_operation, Setup::WATCHED),
     check!(explore_bench_counts_as_the_native_search, Setup::PLAIN).alone(),
@@ -206,7 +210,7 @@ async fn explore_shows_the_run_of_the_reader(page: &Page, expected: &Expected) -
         .await?;
         // What the last search came to is not taken for the next one's answer.
         page.act(&format!("delete {cell}.dataset.state")).await?;
-        page.press("[data-explore='effect_then_record/killed']")
+        page.press("[data-cell='effect_then_record/killed'] [data-explore]")
             .await?;
         text_of(
             page,
@@ -260,7 +264,8 @@ async fn explore_tells_and_survives_a_trap(page: &Page, _: &Expected) -> Result<
     page.load_with_engine().await?;
     let cell = "document.querySelector('[data-cell=\"unique/killed\"]')";
     for (state, told) in [("failed", TRAPPED), ("agrees", "✓ agrees")] {
-        page.press("[data-explore='unique/killed']").await?;
+        page.press("[data-cell='unique/killed'] [data-explore]")
+            .await?;
         text_of(
             page,
             &format!("the search of the cell ends with `{told}`"),
@@ -343,22 +348,29 @@ async fn explore_can_be_stopped_and_hinders_no_run(page: &Page, expected: &Expec
 }
 
 async fn explore_restores_the_choice_of_a_link(page: &Page, _: &Expected) -> Result<()> {
-    let choice = "['design', 'fault', 'callers', 'attempts', 'faults', 'way', 'seed']
+    let choice = "['design', 'fault', 'journal', 'callers', 'attempts', 'faults', 'way', 'seed']
         .map((name) => document.getElementById(`explore-${name}`).value).join(' ')";
-    page.load_at("#explore=claim.killed.312.77").await?;
+    page.load_at("#explore=claim.killed.312.wal-full.77")
+        .await?;
     page.engine_ready().await?;
     page.see("the choice is restored", choice, |seen: &String| {
-        seen == "claim killed 3 1 2 random 77"
+        seen == "claim killed wal-full 3 1 2 random 77"
     })
     .await?;
     choose(page, "explore-design", "unique").await?;
     choose(page, "explore-callers", "2").await?;
-    page.see(
-        "the link names the choice",
-        "document.getElementById('explore-link').getAttribute('href')",
-        |link: &String| link == "#explore=unique.killed.212",
-    )
-    .await?;
+    for (journal, named) in [
+        ("wal-normal", "#explore=unique.killed.212.wal-normal"),
+        ("rollback", "#explore=unique.killed.212"),
+    ] {
+        choose(page, "explore-journal", journal).await?;
+        page.see(
+            "the link names the choice",
+            "document.getElementById('explore-link').getAttribute('href')",
+            |link: &String| link == named,
+        )
+        .await?;
+    }
     let wanted: String = page.settled("the link names the choice", choice).await?;
     let long = "x".repeat(10_000);
     for nonsense in [
@@ -366,6 +378,8 @@ async fn explore_restores_the_choice_of_a_link(page: &Page, _: &Expected) -> Res
         "x",
         "claim.killed.999",
         "claim.killed.312.x",
+        "claim.killed.312.7x",
+        "claim.killed.312.wal.7",
         "<b>",
         "%",
         &long,
@@ -397,27 +411,48 @@ async fn explore_at_random_finds_what_the_native_search_finds(
     page: &Page,
     _: &Expected,
 ) -> Result<()> {
-    page.load_at("#explore=effect_then_record.none.320.5")
-        .await?;
-    page.engine_ready().await?;
-    page.press("#explore").await?;
-    let case: Case = "effect_then_record.none.320".parse()?;
     let cell = natively(|| {
+        let case: Case = "effect_then_record.none.320".parse()?;
         let mut search = Search::new(case, Strategy::Random { seed: 5 })?;
         search.advance(20_000)?;
         Ok(Cell::of(&search))
     })?;
-    let token = cell.counterexample.as_ref().context("nothing found")?;
-    let verdict = format!(
+    let said = format!(
         "Within 3 callers, 2 attempts, 0 faults: {}. These are schedules at random, not all.",
         cell.verdict()
     );
+    finds_natively(page, "effect_then_record.none.320.5", &cell, said).await
+}
+
+async fn explore_in_wal_mode_finds_what_the_native_search_finds(
+    page: &Page,
+    _: &Expected,
+) -> Result<()> {
+    const CASE: &str = "immediate.power_lost.122.wal-normal";
+    let cell = natively(|| {
+        Ok(Cell::of(
+            &Search::new(CASE.parse()?, Strategy::Exhaustive)?.finish()?,
+        ))
+    })?;
+    let said = format!(
+        "Within 1 caller, 2 attempts, 2 faults, WAL, commits not synced: {}.",
+        cell.verdict()
+    );
+    finds_natively(page, CASE, &cell, said).await
+}
+
+/// The search that an address names ends in what the native one did, its counterexample too.
+async fn finds_natively(page: &Page, search: &str, cell: &Cell, verdict: String) -> Result<()> {
+    page.load_at(&format!("#explore={search}")).await?;
+    page.engine_ready().await?;
+    page.press("#explore").await?;
+    let token = cell.counterexample.as_ref().context("nothing found")?;
     let lines = [
         verdict.clone(),
         format!("Token of the shortest: {}", token.token),
     ];
     page.see(
-        &format!("the random search ends with {lines:?}"),
+        &format!("the search ends with {lines:?}"),
         "document.querySelector('#shortest .checks')
            ? [...document.querySelectorAll('#explored p')].map((line) => line.textContent) : []",
         |seen: &Vec<String>| lines.iter().all(|line| seen.contains(line)),

@@ -18,6 +18,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tool_retries::json as strict;
+use tool_retries::sim::Journal;
 
 use super::page::{Page, Row, Setup};
 use crate::tools;
@@ -108,8 +109,12 @@ impl Expected {
             .iter()
             .map(|(id, values)| (id.to_string(), values.clone()))
             .collect();
-        let matrix = parse(&text)?.get("matrix").cloned();
-        let matrix = matrix.context("results.json has no `matrix`")?;
+        let recorded = parse(&text)?;
+        let matrix = recorded
+            .get("matrix")
+            .and_then(|matrix| matrix.get(Journal::default().id()))
+            .context("results.json has no matrix")?
+            .clone();
         Ok(Self {
             report,
             scenarios,

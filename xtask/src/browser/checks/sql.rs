@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use tool_retries::console::{self, Console, Journal};
+use tool_retries::console::{self, Console};
+use tool_retries::sim::Journal;
 
 use super::{Check, Expected, check, natively};
 use crate::browser::page::{Page, Setup};
