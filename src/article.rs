@@ -31,7 +31,7 @@ mod storm;
 
 use crate::evidence::members;
 use crate::explore::DESIGNS;
-use crate::json::Value;
+use crate::json::{Canonical, Value};
 use crate::markup::escaped;
 
 /// Renders `markdown` into `template`.

@@ -6,6 +6,7 @@
 //! and no inline style: it may stand several times in one document, under any heading, behind any CSP.
 
 use crate::diagram;
+use crate::json::Canonical;
 use crate::markup::push_text;
 use crate::scenario::{Check, Outcome, Table};
 use crate::sim::trace::Trace;

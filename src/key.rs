@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::digest::sha256_hex;
-use crate::json::Value;
+use crate::json::{Canonical, Value};
 use crate::text::visible;
 
 /// An idempotency key: one key means one intention, through every retry of it.
@@ -191,7 +191,7 @@ fn shows_nothing(character: char) -> bool {
 /// say, all runs would share their keys. The arguments are any JSON.
 pub fn action_key(run: &str, tool: &str, arguments: &Value) -> Result<OperationKey, KeyError> {
     let (run, tool) = (checked(Part::Run, run)?, checked(Part::Tool, tool)?);
-    let action = Value::from(vec![run.into(), tool.into(), arguments.clone()]);
+    let action = Value::Array(vec![run.into(), tool.into(), arguments.clone()]);
     Ok(OperationKey(sha256_hex(&action.compact())))
 }
 
@@ -203,7 +203,7 @@ pub fn action_key(run: &str, tool: &str, arguments: &Value) -> Result<OperationK
 /// [`KeyError`] for a run or a node, as with [`action_key`].
 pub fn node_key(run: &str, node: &str) -> Result<OperationKey, KeyError> {
     let (run, node) = (checked(Part::Run, run)?, checked(Part::Node, node)?);
-    let node = Value::from(vec![run.into(), node.into()]);
+    let node = Value::from(vec![run, node]);
     Ok(OperationKey(sha256_hex(&node.compact())))
 }
 

@@ -1,7 +1,7 @@
 //! `results.json`: the record of an observed run.
 
 use crate::explore::{self, Cell};
-use crate::json::Value;
+use crate::json::{self, Canonical, Value};
 use crate::scenario::{Check, Outcome, Table};
 use crate::sim::trace::Event;
 
@@ -17,12 +17,12 @@ pub fn report(outcomes: &[(&str, Outcome)]) -> Value {
         .iter()
         .map(|(id, outcome)| (*id, outcome.values.clone()));
     let digests = outcomes.iter().map(|(id, outcome)| (*id, digests(outcome)));
-    Value::object([
+    json::object([
         ("experiment", Value::from(EXPERIMENT)),
         ("sqlite_version", Value::from(rusqlite::version())),
         ("passed", Value::from(passed)),
-        ("scenarios", Value::object(scenarios)),
-        ("digests", Value::object(digests)),
+        ("scenarios", json::object(scenarios)),
+        ("digests", json::object(digests)),
         ("runtime", runtime()),
     ])
 }
@@ -52,7 +52,7 @@ pub fn merged(mut earlier: Value, later: Value) -> Value {
 pub fn with_matrix(report: Value, cells: &[Cell]) -> Value {
     let journals = cells.chunk_by(|one, other| one.journal == other.journal);
     let matrices = journals.map(|cells| (cells[0].journal.id(), explore::to_json(cells)));
-    with(report, "matrix", Value::object(matrices))
+    with(report, "matrix", json::object(matrices))
 }
 
 /// The record with [`crate::storm::record`].
@@ -72,7 +72,7 @@ fn with(report: Value, name: &str, value: Value) -> Value {
 /// What names this machine's build; the one part in which two targets differ.
 fn runtime() -> Value {
     let known = |name: &str| Value::from(if name.is_empty() { "unknown" } else { name });
-    Value::object([
+    json::object([
         ("architecture", known(std::env::consts::ARCH)),
         ("operating_system", known(std::env::consts::OS)),
         ("pointer_width_bits", Value::from(u64::from(usize::BITS))),
@@ -88,7 +88,7 @@ pub fn line(id: &str, outcome: &Outcome) -> String {
 pub fn evidence(id: &str, outcome: &Outcome) -> Value {
     let events = &outcome.trace.events;
     let list = |values: Vec<Value>| Value::from(values);
-    Value::object([
+    json::object([
         ("scenario", Value::from(id)),
         ("passed", Value::from(outcome.passed())),
         ("values", outcome.values.clone()),
@@ -106,7 +106,7 @@ pub fn evidence(id: &str, outcome: &Outcome) -> Value {
 }
 
 fn digests(outcome: &Outcome) -> Value {
-    Value::object([
+    json::object([
         ("checks", Value::from(outcome.checks_sha256())),
         ("trace", Value::from(outcome.trace_sha256())),
     ])

@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use common::{less_runtime, recorded};
-use tool_retries::json;
+use tool_retries::json::{self, Canonical};
 use tool_retries::scenario::all;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tool-retries");

@@ -1,7 +1,7 @@
 //! The crash sweep: a kill and a power cut before every disk operation of one call.
 #![cfg(not(target_family = "wasm"))]
 
-use tool_retries::json::Value;
+use tool_retries::json::{self, Canonical, Value};
 use tool_retries::key::OperationKey;
 use tool_retries::sim::disk::{DiskStrike, Loss};
 use tool_retries::sim::{Process, Strike, World};
@@ -37,7 +37,7 @@ impl Aftermath {
 }
 
 fn payload() -> Value {
-    Value::object([("title", Value::from("crash sweep"))])
+    json::object([("title", Value::from("crash sweep"))])
 }
 
 fn key() -> OperationKey {

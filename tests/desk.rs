@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::open_desk;
 use rusqlite::Connection;
 use tool_retries::client::timeout;
-use tool_retries::json::{Finite, Value};
+use tool_retries::json::{self, Canonical, Finite, Value};
 use tool_retries::key::{OperationKey, Tenant};
 use tool_retries::sim::disk::{Access, DiskError, Done, Failing, Lasting};
 use tool_retries::sim::trace::What;
@@ -24,7 +24,7 @@ type Desk = TicketDesk<Process>;
 type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + 'a>>;
 
 fn payload() -> Value {
-    Value::object([("title", Value::from("desk"))])
+    json::object([("title", Value::from("desk"))])
 }
 
 fn key(text: &str) -> OperationKey {

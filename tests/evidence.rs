@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tool_retries::diagram;
 use tool_retries::evidence::{self, TraceAt};
-use tool_retries::json::{Value, parse};
+use tool_retries::json::{Canonical, Value, parse};
 use tool_retries::markup;
 use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Premise, Table, all};
 use tool_retries::sim::trace::{Event, Trace, What};
@@ -161,8 +161,8 @@ fn a_failing_check_says_so_in_words() {
     let check = |expected: i64, seen: i64, met: bool| Check {
         premise: premise("the answer was lost", met),
         claim: "one ticket".to_owned(),
-        expected: Value::Integer(expected.into()),
-        seen: Value::Integer(seen.into()),
+        expected: Value::from(expected),
+        seen: Value::from(seen),
     };
     let outcome = Outcome {
         checks: vec![check(1, 1, true), check(1, 2, true), check(1, 1, false)],

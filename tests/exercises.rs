@@ -1,7 +1,7 @@
 //! The article's exercises: the code of its answers runs, and what the answers quote was recorded.
 #![cfg(not(target_family = "wasm"))]
 
-use tool_retries::json::{Value, parse};
+use tool_retries::json::{Canonical, Value, parse};
 
 /// The answers of the article, without the marks of their block quotes.
 fn answers() -> Vec<String> {

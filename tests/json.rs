@@ -1,4 +1,4 @@
-//! The JSON room against CPython's answers, against serde_json, and against hostile text.
+//! The JSON room against CPython's answers, against serde_json as it comes, and against hostile text.
 #![cfg(not(target_family = "wasm"))]
 
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use tool_retries::json::{
-    Finite, Integer, MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TEXT_BYTES, NotFinite, ParseErrorKind,
-    Value, parse, parse_bytes,
+    Canonical, Finite, MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TEXT_BYTES, NotFinite, Value, object,
+    parse, parse_bytes,
 };
 
 // ---- CPython -------------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ fn reads_and_prints_floats_as_cpython_does() {
     for pair in table.split_ascii_whitespace() {
         let (bits, repr) = pair.split_once('=').unwrap();
         let float = f64::from_bits(u64::from_str_radix(bits, 16).unwrap());
-        let value = Value::Float(Finite::try_from(float).unwrap());
+        let value = Value::from(Finite::try_from(float).unwrap());
         assert_eq!(value.compact(), repr, "printing the float of bits {bits}");
         assert_eq!(parse(repr), Ok(value), "reading {repr}");
         count += 1;
@@ -52,113 +52,78 @@ fn reads_and_prints_floats_as_cpython_does() {
 fn refuses_with_place_and_reason() {
     let table: &[(&str, usize, usize, &str)] = &[
         // nothing, or not all
-        ("", 1, 1, "the text holds no value"),
-        (" \n\t\r\n ", 3, 2, "the text holds no value"),
-        ("[", 1, 2, "expected a value, found the end of the text"),
-        ("[1", 1, 3, "expected `,` or `]`, found the end of the text"),
-        ("[1,", 1, 4, "expected a value, found the end of the text"),
-        (
-            "{",
-            1,
-            2,
-            "expected a name in double quotes, found the end of the text",
-        ),
-        ("{\"a\"", 1, 5, "expected `:`, found the end of the text"),
-        (
-            "{\"a\":",
-            1,
-            6,
-            "expected a value, found the end of the text",
-        ),
-        (
-            "{\"a\":1",
-            1,
-            7,
-            "expected `,` or `}`, found the end of the text",
-        ),
-        (
-            "{\"a\":1,",
-            1,
-            8,
-            "expected a name in double quotes, found the end of the text",
-        ),
-        (
-            "\"abc",
-            1,
-            5,
-            "expected a closing quote, found the end of the text",
-        ),
-        (
-            "\"a\\",
-            1,
-            4,
-            "expected the rest of an escape, found the end of the text",
-        ),
-        (
-            "\"a\\u00",
-            1,
-            7,
-            "expected a hexadecimal digit, found the end of the text",
-        ),
-        ("tru", 1, 4, "expected true, found the end of the text"),
-        ("-", 1, 2, "expected a digit, found the end of the text"),
+        ("", 1, 1, "EOF while parsing a value"),
+        (" \n\t\r\n ", 3, 2, "EOF while parsing a value"),
+        ("[", 1, 2, "EOF while parsing a list"),
+        ("[1", 1, 3, "EOF while parsing a list"),
+        ("[1,", 1, 4, "EOF while parsing a value"),
+        ("{", 1, 2, "EOF while parsing an object"),
+        ("{\"a\"", 1, 5, "EOF while parsing an object"),
+        ("{\"a\":", 1, 6, "EOF while parsing a value"),
+        ("{\"a\":1", 1, 7, "EOF while parsing an object"),
+        ("{\"a\":1,", 1, 8, "EOF while parsing a value"),
+        ("\"abc", 1, 5, "EOF while parsing a string"),
+        ("\"a\\", 1, 4, "EOF while parsing a string"),
+        ("\"a\\u00", 1, 7, "EOF while parsing a string"),
+        ("tru", 1, 4, "EOF while parsing a value"),
+        ("-", 1, 2, "EOF while parsing a value"),
         // out of place
-        ("]", 1, 1, "expected a value, found `]`"),
-        ("[1,]", 1, 4, "expected a value, found `]`"),
-        ("[,1]", 1, 2, "expected a value, found `,`"),
+        ("]", 1, 1, "expected value, found `]`"),
+        ("[1,]", 1, 4, "trailing comma, found `]`"),
+        ("[,1]", 1, 2, "expected value, found `,`"),
         ("[1 2]", 1, 4, "expected `,` or `]`, found `2`"),
         ("[1}", 1, 3, "expected `,` or `]`, found `}`"),
-        (
-            "{\"a\":1,}",
-            1,
-            8,
-            "expected a name in double quotes, found `}`",
-        ),
+        ("{\"a\":1,}", 1, 8, "trailing comma, found `}`"),
         ("{\"a\" 1}", 1, 6, "expected `:`, found `1`"),
         ("{\"a\":1 \"b\":2}", 1, 8, "expected `,` or `}`, found `\"`"),
-        ("{a:1}", 1, 2, "expected a name in double quotes, found `a`"),
-        ("{1:1}", 1, 2, "expected a name in double quotes, found `1`"),
-        ("'a'", 1, 1, "expected a value, found `'`"),
-        ("True", 1, 1, "expected a value, found `T`"),
-        ("nil", 1, 2, "expected null, found `i`"),
-        ("falsy", 1, 5, "expected false, found `y`"),
-        ("[1] // two", 1, 5, "text after the value"),
-        ("/* one */ 1", 1, 1, "expected a value, found `/`"),
-        ("1 2", 1, 3, "text after the value"),
-        ("{} {}", 1, 4, "text after the value"),
-        ("nulll", 1, 5, "text after the value"),
-        ("1\u{a0}", 1, 2, "text after the value"),
-        ("\u{a0}1", 1, 1, "expected a value, found U+00A0"),
-        ("[\u{c}1]", 1, 2, "expected a value, found U+000C"),
-        ("[\u{1f600}]", 1, 2, "expected a value, found U+1F600"),
+        ("{a:1}", 1, 2, "key must be a string, found `a`"),
+        ("{1:1}", 1, 2, "key must be a string, found `1`"),
+        ("'a'", 1, 1, "expected value, found `'`"),
+        ("True", 1, 1, "expected value, found `True`"),
+        ("nil", 1, 2, "expected true, false or null, found `il`"),
+        ("falsy", 1, 5, "expected true, false or null, found `y`"),
+        ("[1] // two", 1, 5, "trailing characters"),
+        ("/* one */ 1", 1, 1, "expected value, found `/`"),
+        ("1 2", 1, 3, "trailing characters"),
+        ("{} {}", 1, 4, "trailing characters"),
+        ("nulll", 1, 5, "trailing characters"),
+        ("1\u{a0}", 1, 2, "trailing characters"),
+        ("\u{a0}1", 1, 1, "expected value, found U+00A0"),
+        ("[\u{c}1]", 1, 2, "expected value, found U+000C"),
+        ("[\u{1f600}]", 1, 2, "expected value, found U+1F600"),
         ("\u{feff}1", 1, 1, "the text begins with a byte order mark"),
-        ("1\u{feff}", 1, 2, "text after the value"),
+        ("1\u{feff}", 1, 2, "trailing characters"),
         // numbers
-        ("NaN", 1, 1, "NaN is not JSON"),
-        ("[Infinity]", 1, 2, "Infinity is not JSON"),
-        ("{\"a\":-Infinity}", 1, 6, "-Infinity is not JSON"),
-        ("-NaN", 1, 2, "expected a digit, found `N`"),
+        ("NaN", 1, 1, "expected value, found `NaN`"),
+        ("[Infinity]", 1, 2, "expected value, found `Infinity`"),
+        (
+            "{\"a\":-Infinity}",
+            1,
+            7,
+            "expected a digit, found `Infinity`",
+        ),
+        ("-NaN", 1, 2, "expected a digit, found `NaN`"),
         ("1e309", 1, 1, "number too large"),
         ("[1,-1e400]", 1, 4, "number too large"),
         ("1.7976931348623159e308", 1, 1, "number too large"),
         ("01", 1, 1, "number with a leading zero"),
         ("-01", 1, 2, "number with a leading zero"),
         ("[00.5]", 1, 2, "number with a leading zero"),
-        ("+1", 1, 1, "number with a leading plus sign"),
+        ("+1", 1, 1, "expected value, found `+`"),
         ("-+1", 1, 2, "expected a digit, found `+`"),
         ("--1", 1, 2, "expected a digit, found `-`"),
         ("- 1", 1, 2, "expected a digit, found U+0020"),
-        (".5", 1, 1, "number without a digit before the point"),
-        ("-.5", 1, 2, "number without a digit before the point"),
-        ("1.", 1, 3, "number without a digit after the point"),
-        ("[1.]", 1, 4, "number without a digit after the point"),
-        ("1.e5", 1, 3, "number without a digit after the point"),
-        ("1e", 1, 3, "number without a digit in the exponent"),
-        ("1e+", 1, 4, "number without a digit in the exponent"),
-        ("[1E-]", 1, 5, "number without a digit in the exponent"),
-        ("1e5.5", 1, 4, "text after the value"),
-        ("0x10", 1, 2, "text after the value"),
-        ("1_000", 1, 2, "text after the value"),
+        (".5", 1, 1, "expected value, found `.`"),
+        ("-.5", 1, 2, "expected a digit, found `.`"),
+        ("1.", 1, 3, "EOF while parsing a value"),
+        ("[1.]", 1, 4, "expected a digit, found `]`"),
+        ("1.e5", 1, 3, "expected a digit, found `e`"),
+        ("1e", 1, 3, "EOF while parsing a value"),
+        ("1e+", 1, 4, "EOF while parsing a value"),
+        ("[1E-]", 1, 5, "expected a digit, found `]`"),
+        ("1e5.5", 1, 4, "trailing characters"),
+        ("0x10", 1, 2, "trailing characters"),
+        ("1_000", 1, 2, "trailing characters"),
         // strings
         ("\"a\nb\"", 1, 3, "unescaped control character U+000A"),
         ("\"\t\"", 1, 2, "unescaped control character U+0009"),
@@ -178,7 +143,7 @@ fn refuses_with_place_and_reason() {
             "\\u needs four hexadecimal digits",
         ),
         ("\"\\ud83d\"", 1, 2, "surrogate \\ud83d without its partner"),
-        ("\"\\uDE00\"", 1, 2, "surrogate \\ude00 without its partner"),
+        ("\"\\uDE00\"", 1, 2, "surrogate \\uDE00 without its partner"),
         (
             "\"\\ud83d\\u0041\"",
             1,
@@ -220,7 +185,7 @@ fn refuses_with_place_and_reason() {
             "{\"key\":1,\n \"b\":2,\n          , \"key\":3}",
             3,
             11,
-            "expected a name in double quotes, found `,`",
+            "key must be a string, found `,`",
         ),
         (
             "{\"key\":1,\n \"b\":2,\n             \"key\":3}",
@@ -239,14 +204,26 @@ fn refuses_with_place_and_reason() {
         ("[{\"x\":{\"a\":1,\"a\":1}}]", 1, 14, "duplicate name \"a\""),
         ("{\"a\":1,\"a\":NaN}", 1, 8, "duplicate name \"a\""),
         (
+            "{\"a\\\"\":1, \"a\\\"\" :2}",
+            1,
+            11,
+            "duplicate name \"a\\\"\"",
+        ),
+        (
+            "{\"a\\\\\":1,\"a\\\\\",2}",
+            1,
+            10,
+            "duplicate name \"a\\\\\"",
+        ),
+        (
             "{\"a\\nb\":1,\"a\\nb\":2}",
             1,
             11,
             "duplicate name \"a\\nb\"",
         ),
         // places: columns are characters, and only a line feed ends a line
-        ("[\"é漢\u{1f600}\", x]", 1, 9, "expected a value, found `x`"),
-        ("[1,\r\n 2,\r 3,\n  x]", 3, 3, "expected a value, found `x`"),
+        ("[\"é漢\u{1f600}\", x]", 1, 9, "expected value, found `x`"),
+        ("[1,\r\n 2,\r 3,\n  x]", 3, 3, "expected value, found `x`"),
         (
             "\n\n\n[\"é\",\n\"é\" x]",
             5,
@@ -314,44 +291,9 @@ fn refuses_bytes_that_are_not_utf8() {
 }
 
 #[test]
-fn names_the_kind_of_refusal() {
-    let kind = |text: &str| parse(text).expect_err(text).kind().clone();
-    assert_eq!(kind(""), ParseErrorKind::Empty);
-    assert_eq!(kind("[1]]"), ParseErrorKind::TrailingText);
-    assert_eq!(
-        kind("[1;"),
-        ParseErrorKind::Unexpected {
-            expected: "`,` or `]`",
-            found: ';'
-        }
-    );
-    assert_eq!(
-        kind("[1"),
-        ParseErrorKind::UnexpectedEnd {
-            expected: "`,` or `]`"
-        }
-    );
-    assert_eq!(
-        kind("-Infinity"),
-        ParseErrorKind::NotFinite {
-            literal: "-Infinity"
-        }
-    );
-    assert_eq!(
-        kind("\"\\udc00\""),
-        ParseErrorKind::LoneSurrogate { unit: 0xdc00 }
-    );
-    assert_eq!(
-        kind("\"\u{1}\""),
-        ParseErrorKind::ControlCharacter { found: '\u{1}' }
-    );
-}
-
-#[test]
 fn a_long_name_does_not_flood_the_message() {
     let name = "é".repeat(100_000);
     let error = parse(&format!("{{\"{name}\":1,\"{name}\":2}}")).unwrap_err();
-    assert_eq!(error.kind(), &ParseErrorKind::DuplicateName { name });
     assert_eq!(
         error.to_string(),
         format!(
@@ -393,7 +335,10 @@ fn ten_megabytes_are_refused_unread() {
     }
     // Not UTF-8 either: the length alone decides.
     let error = quickly("refusing 10 MB", || parse_bytes(&vec![0xff; 10 << 20])).unwrap_err();
-    assert_eq!(error.kind(), &ParseErrorKind::TooLong { bytes: 10 << 20 });
+    assert_eq!(
+        error.reason(),
+        "the text has 10485760 bytes, more than 1048576"
+    );
 }
 
 #[test]
@@ -403,10 +348,8 @@ fn the_longest_text_is_read_and_a_longer_one_is_not() {
     assert_eq!(parse_bytes(longest.as_bytes()), Ok(Value::from(1)));
     let error = parse(&format!("{longest} ")).unwrap_err();
     assert_eq!(
-        error.kind(),
-        &ParseErrorKind::TooLong {
-            bytes: MAX_TEXT_BYTES + 1
-        }
+        error.reason(),
+        "the text has 1048577 bytes, more than 1048576"
     );
 }
 
@@ -465,11 +408,13 @@ fn an_integer_keeps_4300_digits_and_no_more() {
         );
         // The limit is one of integers: a number with a fraction has a size of its own.
         assert_eq!(
-            parse(&format!("{most}.5")).unwrap_err().kind(),
-            &ParseErrorKind::FloatOverflow
+            parse(&format!("{most}.5")).unwrap_err().reason(),
+            "number too large"
         );
     }
 }
+
+const TOO_DEEP: &str = "more than 128 arrays and objects inside each other";
 
 #[test]
 fn nesting_ends_at_128_whatever_nests() {
@@ -478,8 +423,14 @@ fn nesting_ends_at_128_whatever_nests() {
     };
     // A stack half of what rustc gives a wasm module: the deepest value must fit it in a build without optimisation.
     let deepest = move || {
-        for (open, core, close) in [("[", "", "]"), ("{\"a\":", "0", "}"), (" [\n", "[]", "] ")] {
-            let depth = if core == "[]" {
+        for (open, core, close) in [
+            ("[", "", "]"),
+            ("{\"a\":", "0", "}"),
+            ("{\"a\":", "0.5", "}"),
+            (" [\n", "[]", "] "),
+            ("[", "{}", "]"),
+        ] {
+            let depth = if matches!(core, "[]" | "{}") {
                 MAX_DEPTH - 1
             } else {
                 MAX_DEPTH
@@ -493,13 +444,14 @@ fn nesting_ends_at_128_whatever_nests() {
             );
 
             let error = parse(&nest(open, core, close, depth + 1)).unwrap_err();
-            assert_eq!(error.kind(), &ParseErrorKind::TooDeep);
+            assert_eq!(error.reason(), TOO_DEEP);
+        }
+        for (core, close) in [("{}", "]"), ("[ ]", "]"), ("{ \"[\": 1}", "]"), ("[,", "")] {
+            let error = parse(&nest("[", core, close, MAX_DEPTH)).unwrap_err();
+            assert_eq!((error.reason(), error.column()), (TOO_DEEP, 129), "{core}");
         }
         let error = parse(&nest("[{\"a\":", "0", "}]", 65)).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "line 1, column 385: more than 128 arrays and objects inside each other"
-        );
+        assert_eq!(error.to_string(), format!("line 1, column 385: {TOO_DEEP}"));
     };
     std::thread::Builder::new()
         .stack_size(512 << 10)
@@ -516,15 +468,15 @@ fn ten_thousand_levels_are_refused() {
         let closed = format!("{}{core}{}", open.repeat(depth), close.repeat(depth));
         for text in [&closed, &open.repeat(depth)] {
             let error = quickly("refusing 10,000 levels", || parse(text)).unwrap_err();
-            assert_eq!(error.kind(), &ParseErrorKind::TooDeep);
+            assert_eq!(error.reason(), TOO_DEEP);
             assert_eq!((error.line(), error.column()), (1, column));
         }
     }
     // Closing brackets alone, and siblings, do not nest.
-    assert!(matches!(
-        parse(&"]".repeat(depth)).unwrap_err().kind(),
-        ParseErrorKind::Unexpected { found: ']', .. }
-    ));
+    assert_eq!(
+        parse(&"]".repeat(depth)).unwrap_err().reason(),
+        "expected value, found `]`"
+    );
     assert!(parse(&format!("[{}[]]", "[],".repeat(depth))).is_ok());
 }
 
@@ -532,7 +484,7 @@ fn ten_thousand_levels_are_refused() {
 
 #[test]
 fn values_are_built_and_looked_into() {
-    let value = Value::object([
+    let value = object([
         ("truth", true.into()),
         ("small", (-2).into()),
         ("least", i64::MIN.into()),
@@ -542,10 +494,7 @@ fn values_are_built_and_looked_into() {
         ("amount", Finite::try_from(49.0).unwrap().into()),
         ("text", "a".into()),
         ("owned", String::from("b").into()),
-        (
-            "list",
-            vec![Value::Null, Integer::from(1_u64).into()].into(),
-        ),
+        ("list", vec![Value::Null, 1_u64.into()].into()),
     ]);
     assert_eq!(
         value.compact(),
@@ -558,16 +507,14 @@ fn values_are_built_and_looked_into() {
     assert_eq!(get("most").as_i64(), None);
     assert_eq!(get("amount").as_f64(), Some(49.0));
     assert_eq!(get("amount").as_i64(), None);
-    assert_eq!(get("count").as_f64(), None);
     assert_eq!(get("text").as_str(), Some("a"));
-    assert_eq!(get("list").as_array().map(<[Value]>::len), Some(2));
+    assert_eq!(get("list").as_array().map(Vec::len), Some(2));
     assert!(get("list").as_array().unwrap()[0].is_null());
     assert_eq!(value.as_object().unwrap().len(), 10);
     assert_eq!(value.get("absent"), None);
     assert_eq!(get("text").get("text"), None);
-    assert_eq!(Integer::from(-5_i64).to_string(), "-5");
     assert_eq!(
-        Value::object([("a", Value::from(1)), ("a", Value::from(2))]).compact(),
+        object([("a", Value::from(1)), ("a", Value::from(2))]).compact(),
         r#"{"a":2}"#
     );
 }
@@ -599,6 +546,26 @@ fn what_prints_differently_is_not_equal() {
     }
     assert_eq!(parse("-0"), parse("0"));
     assert_eq!(parse("1e2"), parse("100.00"));
+}
+
+/// Under this name `serde_json` hands numbers over. In a document it is a name like any other.
+#[test]
+fn the_name_that_marks_a_number_can_be_a_name() {
+    let marker = "$serde_json::private::Number";
+    for value in ["\"1\"", "\"x\"", "1.5", "null", "{}"] {
+        let text = format!("{{\"{marker}\":{value}}}");
+        let read = parse(&text).unwrap();
+        assert_eq!(read.as_object().unwrap().len(), 1);
+        assert_eq!(read.get(marker), parse(value).ok().as_ref());
+        assert_eq!(read.compact(), text);
+    }
+    let text = format!("{{\"{marker}\":\"1\",\"{marker}\":\"1\"}}");
+    assert_eq!(
+        parse(&text).unwrap_err().to_string(),
+        format!("line 1, column 37: duplicate name \"{marker}\"")
+    );
+    let text = format!("{{\"{marker}\":\"1\",\"b\":2}}");
+    assert_eq!(parse(&text).unwrap().compact(), text);
 }
 
 #[test]
@@ -641,7 +608,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(5, 60, 6, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            proptest::collection::vec((any_text(), inner), 0..6).prop_map(Value::object),
+            proptest::collection::vec((any_text(), inner), 0..6).prop_map(object),
         ]
     })
 }
@@ -702,37 +669,25 @@ fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn assert_same(ours: &Value, theirs: &serde_json::Value) {
+/// Whether `serde_json`'s own reading of the same text says the same; it leaves the text of a float as it is.
+fn assert_same(ours: &Value, theirs: &Value) {
     match (ours, theirs) {
-        (Value::Null, serde_json::Value::Null) => {}
-        (Value::Bool(ours), serde_json::Value::Bool(theirs)) => assert_eq!(ours, theirs),
-        (Value::String(ours), serde_json::Value::String(theirs)) => assert_eq!(ours, theirs),
-        (Value::Integer(ours), serde_json::Value::Number(theirs)) => {
-            if let Some(theirs) = theirs.as_i64() {
-                assert_eq!(ours, &Integer::from(theirs));
-            } else if let Some(theirs) = theirs.as_u64() {
-                assert_eq!(ours, &Integer::from(theirs));
-            } else {
-                // Beyond 64 bits serde_json keeps only the nearest float.
-                assert_eq!(ours.to_string().parse(), Ok(theirs.as_f64().unwrap()));
-            }
+        (Value::Number(ours), Value::Number(theirs)) if theirs.is_f64() => {
+            let bits = |number: &serde_json::Number| number.as_f64().map(f64::to_bits);
+            assert_eq!(bits(ours), bits(theirs));
         }
-        (Value::Float(ours), serde_json::Value::Number(theirs)) => {
-            assert!(theirs.is_f64());
-            assert_eq!(ours.get().to_bits(), theirs.as_f64().unwrap().to_bits());
-        }
-        (Value::Array(ours), serde_json::Value::Array(theirs)) => {
+        (Value::Array(ours), Value::Array(theirs)) => {
             assert_eq!(ours.len(), theirs.len());
             ours.iter()
                 .zip(theirs)
                 .for_each(|(ours, theirs)| assert_same(ours, theirs));
         }
-        (Value::Object(ours), serde_json::Value::Object(theirs)) => {
+        (Value::Object(ours), Value::Object(theirs)) => {
             assert_eq!(ours.len(), theirs.len());
             ours.iter()
                 .for_each(|(name, ours)| assert_same(ours, &theirs[name]));
         }
-        _ => panic!("{ours:?} is not {theirs:?}"),
+        _ => assert_eq!(ours, theirs),
     }
 }
 
@@ -754,19 +709,20 @@ proptest! {
 
     #[test]
     fn floats_read_back_to_the_same_bits(float in any_finite()) {
-        let text = Value::Float(float).compact();
+        let text = Value::from(float).compact();
         prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), float.get().to_bits());
-        prop_assert_eq!(parse(&text), Ok(Value::Float(float)));
+        prop_assert_eq!(parse(&text), Ok(Value::from(float)));
     }
 
-    /// The texts are short, so that serde_json's own limits, 127 levels and no number beyond `f64`, stay out of reach.
-    /// Then the two accept the same texts but for repeated names.
+    /// The texts are short, so that serde_json's own limit, 127 levels, stays out of reach. Then the two accept the same
+    /// texts but for repeated names and floats beyond `f64`, whose text serde_json keeps.
     #[test]
     fn serde_json_accepts_the_same_texts(text in nearly_json()) {
-        let theirs = serde_json::from_slice::<serde_json::Value>(&text);
+        let theirs = serde_json::from_slice::<Value>(&text);
         match parse_bytes(&text) {
             Ok(_) => prop_assert!(theirs.is_ok(), "{theirs:?}"),
-            Err(error) if matches!(error.kind(), ParseErrorKind::DuplicateName { .. }) => {}
+            Err(error) if error.reason() == "number too large" => {}
+            Err(error) if error.reason().starts_with("duplicate name") => {}
             Err(error) => prop_assert!(theirs.is_err(), "{error}"),
         }
     }

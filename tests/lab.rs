@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{less_runtime, recorded, run_all, run_group};
-use tool_retries::json::Value;
+use tool_retries::json::{Canonical, Value};
 use tool_retries::report::{line, report};
 use tool_retries::scenario::Fixture;
 use tool_retries::scenario::find;

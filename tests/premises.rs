@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use tool_retries::json::Canonical;
 use tool_retries::scenario::{
     Check, Checks, Fixture, Outcome, Premise, RunError, Scenario, Stage, all, contracts, lab,
 };

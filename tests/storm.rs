@@ -4,6 +4,7 @@
 mod common;
 
 use common::recorded;
+use tool_retries::json::Canonical;
 use tool_retries::storm::{JITTERS, Server, Setup, Storm, Totals, finish, record};
 
 fn setup(text: &str) -> Setup {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::real::{RealFiles, block_on, connect};
 use common::{open_desk, run_group};
-use tool_retries::json::Value;
+use tool_retries::json::{self, Value};
 use tool_retries::key::OperationKey;
 use tool_retries::scenario::{Fixture, Outcome, RunError, contracts, lab};
 use tool_retries::sim::{Host, Point, Strike, Struck, World};
@@ -101,7 +101,7 @@ fn sigkill_leaves_what_the_simulated_kill_leaves() {
 }
 
 fn payload() -> Value {
-    Value::object([("title", Value::from("killed"))])
+    json::object([("title", Value::from("killed"))])
 }
 
 fn key() -> OperationKey {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 use tool_retries::client::{Backoff, Clock, Elapsed, Jitter, Policy, retry, timeout};
-use tool_retries::json::Value;
+use tool_retries::json::{self, Canonical, Value};
 use tool_retries::key::OperationKey;
 use tool_retries::sim::disk::Loss;
 use tool_retries::sim::trace::What;
@@ -27,7 +27,7 @@ type Desk = TicketDesk<Process>;
 type Call<'a> = Pin<Box<dyn Future<Output = Result<Ticket, ToolError>> + 'a>>;
 
 fn payload() -> Value {
-    Value::object([("title", Value::from("world"))])
+    json::object([("title", Value::from("world"))])
 }
 
 fn key() -> OperationKey {

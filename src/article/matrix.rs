@@ -1,6 +1,6 @@
 use super::designs;
 use crate::explore::{Bounds, DESIGNS, Design, FAULTS, FaultClass, Invariant};
-use crate::json::Value;
+use crate::json::{Canonical, Value};
 use crate::markup::escaped;
 use crate::scenario::{self, Fixture};
 use crate::sim::Journal;

@@ -2,7 +2,7 @@ use std::ops::RangeInclusive;
 
 use crate::client::Jitter;
 use crate::diagram;
-use crate::json::Value;
+use crate::json::{Canonical, Value};
 use crate::markup::escaped;
 use crate::storm::{
     ATTEMPTS, CAPACITY, CLIENTS, DELAY_MS, JITTERS, RECORDED, RUNS, Server, Setup, plot,

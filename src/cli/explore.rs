@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use tool_retries::explore::{self, Case, Cell, MAX_RUNS, MAX_STATES, Search, Strategy};
-use tool_retries::json::Value;
+use tool_retries::json::{self, Canonical, Value};
 
 use super::arguments::Options;
 use super::watch::Watch;
@@ -68,7 +68,7 @@ impl Stopped {
     }
 
     fn to_json(&self) -> Value {
-        Value::object([
+        json::object([
             ("complete", Value::from(self.index)),
             ("of", Value::from(self.of)),
             ("design", Value::from(self.case.design.id)),

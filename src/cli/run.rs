@@ -1,5 +1,5 @@
 use tool_retries::explore;
-use tool_retries::json::Value;
+use tool_retries::json::{Canonical, Value};
 use tool_retries::report;
 use tool_retries::scenario::{Check, Fixture, Outcome, Scenario};
 use tool_retries::sim::Journal;

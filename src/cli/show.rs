@@ -1,5 +1,5 @@
 use tool_retries::explore;
-use tool_retries::json;
+use tool_retries::json::{Canonical, Value};
 use tool_retries::report;
 use tool_retries::scenario::{Outcome, Plot, Scenario, Table};
 
@@ -70,7 +70,7 @@ fn table(table: &Table, out: &mut Printer<'_>) {
         out.line("    no rows");
     }
     for row in &table.rows {
-        let cells: Vec<String> = row.iter().map(json::Value::spaced).collect();
+        let cells: Vec<String> = row.iter().map(Value::spaced).collect();
         out.line(format_args!("    {}", cells.join("  ")));
     }
 }

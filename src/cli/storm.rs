@@ -1,3 +1,4 @@
+use tool_retries::json::Canonical;
 use tool_retries::scenario::Plot;
 use tool_retries::storm::{Setup, Storm};
 

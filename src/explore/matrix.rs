@@ -1,7 +1,7 @@
 use super::{
     Bounds, Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search, Strategy,
 };
-use crate::json::Value;
+use crate::json::{self, Value};
 use crate::sim::Journal;
 
 /// What a finished search says of one design under one class of faults.
@@ -80,7 +80,7 @@ impl Cell {
             Value::from(ids.collect::<Vec<_>>())
         };
         let token = self.counterexample.as_ref();
-        Value::object([
+        json::object([
             ("verdict", Value::from(self.verdict())),
             ("bounds", Value::from(self.bounds.to_string())),
             ("safe", Value::from(self.is_safe())),
@@ -128,7 +128,7 @@ pub fn matrix(journal: Journal) -> Result<Vec<Cell>, ExploreError> {
 pub fn to_json(cells: &[Cell]) -> Value {
     let of = |design: &str| {
         let cells = cells.iter().filter(|cell| cell.design == design);
-        Value::object(cells.map(|cell| (cell.fault, cell.to_json())))
+        json::object(cells.map(|cell| (cell.fault, cell.to_json())))
     };
-    Value::object(cells.iter().map(|cell| (cell.design, of(cell.design))))
+    json::object(cells.iter().map(|cell| (cell.design, of(cell.design))))
 }

@@ -3,7 +3,7 @@ use super::path::Path;
 use super::search::Mover;
 use super::stage::Stage;
 use super::{CaseError, ExploreError, Invariant};
-use crate::json::Value;
+use crate::json::{self, Value};
 use crate::scenario::{Checks, Outcome, Premise};
 use crate::sim::disk::Moment;
 
@@ -53,7 +53,7 @@ pub fn replay_in_steps(token: &str) -> Result<(Outcome, Vec<(usize, Moment)>), E
     }
     let broken = end.broken.iter().map(|one| Value::from(one.id()));
     let outcome = Outcome {
-        values: Value::object([
+        values: json::object([
             ("design", Value::from(case.design.id)),
             ("fault", Value::from(case.class.id)),
             ("broken", Value::from(broken.collect::<Vec<_>>())),

@@ -1,15 +1,15 @@
-//! Strict JSON parsing and canonical printing.
+//! Strict JSON reading and canonical printing, both through `serde_json`.
 //!
 //! A payload is recognised by its text, so one value must have one text, on every target and in the Python lab whose
 //! fingerprints the article repeats. [`parse()`] therefore keeps everything that the text says or refuses it, and the
-//! three printers give, to the byte, what CPython's `json.dumps` gives with `sort_keys=True` and its default
-//! `ensure_ascii=True`: `tests/data/python_json.py` records CPython's answers, `tests/json.rs` compares.
+//! three forms of [`Canonical`] give, to the byte, what CPython's `json.dumps` gives with `sort_keys=True` and its
+//! default `ensure_ascii=True`: `tests/data/python_json.py` records CPython's answers, `tests/json.rs` compares.
 //!
-//! # Why not `serde_json`
+//! # What is ours
 //!
-//! As it comes, it reads an integer beyond 64 bits as an `f64` and so loses digits. With its feature
-//! `arbitrary_precision` the digits stay, but travel under a private marker that a document can forge. In neither
-//! form does it refuse an object that repeats a name. It is an oracle of the tests.
+//! As it comes, `serde_json` reads an integer beyond 64 bits as an `f64` and so loses digits, keeps the last of two
+//! members of one name, and prints floats as Rust does. With its feature `arbitrary_precision` the digits stay; a
+//! visitor of ours refuses the second name and brings floats into one form; a formatter of ours prints.
 //!
 //! # Rules
 //!
@@ -27,53 +27,41 @@
 //! | at most [`MAX_TEXT_BYTES`] bytes, at most [`MAX_DEPTH`] containers inside each other | section 9 lets size and depth be limited |
 //! | names sort by code point | CPython's order of `str` |
 //! | floats print as CPython's `repr` prints them | `float.__repr__` |
+//!
+//! # Values
+//!
+//! A [`Value`] from [`parse()`] equals another exactly when their canonical texts are the same: `1` and `1.0` differ,
+//! and so do `0.0` and `-0.0`. It nests at most [`MAX_DEPTH`] deep. One built by code is not bounded: [`parse()`]
+//! refuses the text of a deeper one, and printing, cloning, comparing or dropping one that nests many thousands deep can
+//! exhaust the stack. Nothing in this crate builds values from unbounded input.
 
-mod decimal;
-mod members;
 mod parse;
 mod print;
 
-pub use members::Members;
-pub use parse::{
-    MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TEXT_BYTES, ParseError, ParseErrorKind, parse, parse_bytes,
-};
+pub use parse::{MAX_DEPTH, MAX_INTEGER_DIGITS, MAX_TEXT_BYTES, ParseError, parse, parse_bytes};
+pub use print::Canonical;
+pub use serde_json::Value;
 
 use std::fmt;
 
-/// A JSON value.
-///
-/// Two values are equal exactly when their canonical texts are: `1` and `1.0` differ, and so do `0.0` and `-0.0`.
-///
-/// # Depth
-///
-/// A value from [`parse()`] nests at most [`MAX_DEPTH`] deep. One built by code is not bounded: [`parse()`] refuses the
-/// text of a deeper one, and printing, cloning, comparing or dropping one that nests many thousands deep can exhaust
-/// the stack, because each of them recurses. Nothing in this crate builds values from unbounded input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// `null`
-    Null,
-    /// `true` or `false`
-    Bool(bool),
-    /// A number written without fraction and exponent, of any size.
-    Integer(Integer),
-    /// A number written with a fraction or an exponent.
-    Float(Finite),
-    /// A string of Unicode scalar values.
-    String(String),
-    /// An array.
-    Array(Vec<Value>),
-    /// An object.
-    Object(Members),
+/// The members of an object, each name once, ordered by the UTF-8 bytes of their names, which is the order of code
+/// points.
+pub type Members = serde_json::Map<String, Value>;
+
+/// An object of these pairs. When a name comes twice its last value stays, as in a Python `dict`.
+pub fn object(pairs: impl IntoIterator<Item = (impl Into<String>, Value)>) -> Value {
+    fn collect(pairs: &mut dyn Iterator<Item = (String, Value)>) -> Value {
+        let mut members = Members::new();
+        for (name, value) in pairs {
+            members.insert(name, value);
+        }
+        Value::Object(members)
+    }
+    // Apart, so that it is compiled once and not for every kind of list.
+    collect(&mut pairs.into_iter().map(|(name, value)| (name.into(), value)))
 }
 
-/// An integer of any size, kept as canonical decimal text: no leading zero, no `+`, no `-0`.
-///
-/// Text and not a machine integer, because a payload's fingerprint must keep every digit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Integer(String);
-
-/// An `f64` that is neither infinite nor NaN, so that printing cannot fail.
+/// An `f64` that is neither infinite nor NaN, so that it has a text in JSON.
 ///
 /// Equality is that of the bits: `0.0` and `-0.0` print differently and are different payloads.
 #[derive(Debug, Clone, Copy)]
@@ -82,106 +70,6 @@ pub struct Finite(f64);
 /// The error of making a [`Finite`] from an infinity or a NaN, for which JSON has no text (RFC 8259, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFinite;
-
-impl Value {
-    /// An object of these pairs. When a name comes twice its last value stays, as in a Python `dict`.
-    pub fn object(pairs: impl IntoIterator<Item = (impl Into<String>, Value)>) -> Value {
-        let mut pairs = pairs.into_iter().map(|(name, value)| (name.into(), value));
-        Self::object_of(&mut pairs)
-    }
-
-    // Apart, so that it is compiled once and not for every kind of list.
-    fn object_of(pairs: &mut dyn Iterator<Item = (String, Value)>) -> Value {
-        let mut members = Members::default();
-        for (name, value) in pairs {
-            members.insert(name, value);
-        }
-        Value::Object(members)
-    }
-
-    /// The member of this name; `None` when there is none or this is not an object.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.as_object()?.get(name)
-    }
-
-    /// Whether this is `null`.
-    pub fn is_null(&self) -> bool {
-        matches!(self, Value::Null)
-    }
-
-    /// The truth value; `None` for any other kind of value.
-    pub fn as_bool(&self) -> Option<bool> {
-        match self {
-            Value::Bool(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// The integer; `None` for any other kind of value, `1.0` included, and for an integer outside `i64`.
-    pub fn as_i64(&self) -> Option<i64> {
-        match self {
-            Value::Integer(value) => value.as_i64(),
-            _ => None,
-        }
-    }
-
-    /// The float; `None` for any other kind of value, integers included: `49` and `49.0` are different payloads.
-    pub fn as_f64(&self) -> Option<f64> {
-        match self {
-            Value::Float(value) => Some(value.get()),
-            _ => None,
-        }
-    }
-
-    /// The string; `None` for any other kind of value.
-    pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Value::String(value) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// The items of the array; `None` for any other kind of value.
-    pub fn as_array(&self) -> Option<&[Value]> {
-        match self {
-            Value::Array(items) => Some(items),
-            _ => None,
-        }
-    }
-
-    /// The members of the object; `None` for any other kind of value.
-    pub fn as_object(&self) -> Option<&Members> {
-        match self {
-            Value::Object(members) => Some(members),
-            _ => None,
-        }
-    }
-}
-
-impl Integer {
-    /// The integer as an `i64`; `None` when it lies outside that type.
-    pub fn as_i64(&self) -> Option<i64> {
-        self.0.parse().ok()
-    }
-}
-
-impl fmt::Display for Integer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<i64> for Integer {
-    fn from(value: i64) -> Self {
-        Self(value.to_string())
-    }
-}
-
-impl From<u64> for Integer {
-    fn from(value: u64) -> Self {
-        Self(value.to_string())
-    }
-}
 
 impl Finite {
     /// The number.
@@ -213,6 +101,12 @@ impl TryFrom<f64> for Finite {
     }
 }
 
+impl From<Finite> for Value {
+    fn from(float: Finite) -> Self {
+        Value::from(float.0)
+    }
+}
+
 impl fmt::Display for NotFinite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON has no text for an infinity or NaN")
@@ -220,71 +114,3 @@ impl fmt::Display for NotFinite {
 }
 
 impl std::error::Error for NotFinite {}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Value::Bool(value)
-    }
-}
-
-/// The type of a bare literal, as in `Value::from(2)`.
-impl From<i32> for Value {
-    fn from(value: i32) -> Self {
-        i64::from(value).into()
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Value::Integer(value.into())
-    }
-}
-
-impl From<u32> for Value {
-    fn from(value: u32) -> Self {
-        u64::from(value).into()
-    }
-}
-
-impl From<u64> for Value {
-    fn from(value: u64) -> Self {
-        Value::Integer(value.into())
-    }
-}
-
-impl From<usize> for Value {
-    /// Through `u64`, so that a count prints alike on targets of 32 and of 64 bits.
-    fn from(value: usize) -> Self {
-        (value as u64).into()
-    }
-}
-
-impl From<Integer> for Value {
-    fn from(value: Integer) -> Self {
-        Value::Integer(value)
-    }
-}
-
-impl From<Finite> for Value {
-    fn from(value: Finite) -> Self {
-        Value::Float(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Value::String(value.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Value::String(value)
-    }
-}
-
-impl From<Vec<Value>> for Value {
-    fn from(items: Vec<Value>) -> Self {
-        Value::Array(items)
-    }
-}

@@ -1,183 +1,179 @@
 //! The three canonical texts of a value. Each agrees with CPython's `json.dumps` to the byte.
 
-use super::decimal::shortest;
-use super::{Finite, Value};
+use std::io::{self, Write};
 
-impl Value {
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{Formatter, Serializer};
+
+/// The canonical texts of a value, infallible for every one whose depth the stack bears.
+pub trait Canonical {
     /// The text without any space: the form of stored payloads and fingerprints.
     ///
-    /// Equals `json.dumps(v, sort_keys=True, separators=(",", ":"), allow_nan=False)`. Infallible for every value
-    /// whose [depth](Value#depth) the stack bears.
-    pub fn compact(&self) -> String {
-        self.print(Style {
-            comma: ",",
-            colon: ":",
-            indented: false,
-        })
-    }
+    /// Equals `json.dumps(v, sort_keys=True, separators=(",", ":"), allow_nan=False)`.
+    fn compact(&self) -> String;
 
     /// The text on one line with `", "` and `": "`: the form of action keys and of printed summaries.
     ///
-    /// Equals `json.dumps(v, sort_keys=True)`. Infallible for every value whose [depth](Value#depth) the stack bears.
-    pub fn spaced(&self) -> String {
-        self.print(Style {
-            comma: ", ",
-            colon: ": ",
-            indented: false,
-        })
-    }
+    /// Equals `json.dumps(v, sort_keys=True)`.
+    fn spaced(&self) -> String;
 
     /// The text with one item or member a line, indented by two spaces, and no newline at the end.
     ///
-    /// Equals `json.dumps(v, sort_keys=True, indent=2)`. Infallible for every value whose [depth](Value#depth) the
-    /// stack bears.
-    pub fn pretty(&self) -> String {
-        self.print(Style {
-            comma: ",",
-            colon: ": ",
-            indented: true,
-        })
+    /// Equals `json.dumps(v, sort_keys=True, indent=2)`.
+    fn pretty(&self) -> String;
+}
+
+impl Canonical for Value {
+    fn compact(&self) -> String {
+        print(self, Style::new(",", ":", false))
     }
 
-    fn print(&self, style: Style) -> String {
-        let mut out = String::new();
-        style.value(&mut out, self, 0);
-        out
+    fn spaced(&self) -> String {
+        print(self, Style::new(", ", ": ", false))
     }
+
+    fn pretty(&self) -> String {
+        print(self, Style::new(",", ": ", true))
+    }
+}
+
+fn print(value: &Value, style: Style) -> String {
+    let mut out = Vec::new();
+    let printed = value.serialize(&mut Serializer::with_formatter(&mut out, style));
+    printed.expect("names are strings, and memory takes every byte");
+    String::from_utf8(out).expect("the style prints ASCII")
 }
 
 struct Style {
     comma: &'static str,
     colon: &'static str,
     indented: bool,
+    depth: usize,
+    /// Nothing has been printed since the last bracket that opens. CPython leaves an empty container on its line.
+    empty: bool,
 }
 
 impl Style {
-    fn value(&self, out: &mut String, value: &Value, depth: usize) {
-        match value {
-            Value::Null => out.push_str("null"),
-            Value::Bool(true) => out.push_str("true"),
-            Value::Bool(false) => out.push_str("false"),
-            Value::Integer(integer) => out.push_str(&integer.0),
-            Value::Float(float) => push_float(out, *float),
-            Value::String(text) => push_string(out, text),
-            Value::Array(items) => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    self.before_item(out, index, depth);
-                    self.value(out, item, depth + 1);
-                }
-                self.close(out, ']', items.is_empty(), depth);
-            }
-            Value::Object(members) => {
-                out.push('{');
-                for (index, (name, member)) in members.iter().enumerate() {
-                    self.before_item(out, index, depth);
-                    push_string(out, name);
-                    out.push_str(self.colon);
-                    self.value(out, member, depth + 1);
-                }
-                self.close(out, '}', members.is_empty(), depth);
-            }
+    fn new(comma: &'static str, colon: &'static str, indented: bool) -> Self {
+        Self {
+            comma,
+            colon,
+            indented,
+            depth: 0,
+            empty: true,
         }
     }
 
-    fn before_item(&self, out: &mut String, index: usize, depth: usize) {
-        if index > 0 {
-            out.push_str(self.comma);
-        }
-        self.line(out, depth + 1);
+    fn open(&mut self, writer: &mut (impl ?Sized + Write), bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.empty = true;
+        writer.write_all(bracket)
     }
 
-    /// An empty container stays on its line, as CPython leaves it.
-    fn close(&self, out: &mut String, bracket: char, empty: bool, depth: usize) {
-        if !empty {
-            self.line(out, depth);
+    fn item(&mut self, writer: &mut (impl ?Sized + Write), first: bool) -> io::Result<()> {
+        self.empty = false;
+        if !first {
+            writer.write_all(self.comma.as_bytes())?;
         }
-        out.push(bracket);
+        self.line(writer)
     }
 
-    fn line(&self, out: &mut String, depth: usize) {
+    fn close(&mut self, writer: &mut (impl ?Sized + Write), bracket: &[u8]) -> io::Result<()> {
+        self.depth -= 1;
+        if !self.empty {
+            self.line(writer)?;
+        }
+        self.empty = false;
+        writer.write_all(bracket)
+    }
+
+    fn line(&self, writer: &mut (impl ?Sized + Write)) -> io::Result<()> {
         if self.indented {
-            out.push('\n');
-            for _ in 0..depth {
-                out.push_str("  ");
+            writer.write_all(b"\n")?;
+            for _ in 0..self.depth {
+                writer.write_all(b"  ")?;
             }
         }
+        Ok(())
     }
 }
 
-/// Appends the string in quotes and pure ASCII: CPython's `ensure_ascii`, under which DEL is escaped too.
-pub(super) fn push_string(out: &mut String, text: &str) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            ' '..='~' => out.push(character),
-            _ => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    push_unicode_escape(out, *unit);
-                }
+impl Formatter for Style {
+    /// An integer as it is, a float as CPython's `repr` writes it: the shortest digits that read back as this float,
+    /// of several as short those nearest to it, with an exponent below 1e-4 and from 1e16 on, and otherwise always
+    /// with a fraction. `serde_json` writes the same digits, but 1e-5 without an exponent and 1e-7 with one of one digit.
+    fn write_number_str<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        let (sign, magnitude) = match text.strip_prefix('-') {
+            Some(magnitude) => ("-", magnitude),
+            None => ("", text),
+        };
+        if let Some(digits) = magnitude.strip_prefix("0.0000") {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            return write!(writer, "{sign}{first}{point}{rest}e-05");
+        }
+        match text.split_once("e-") {
+            Some((digits, exponent)) => write!(writer, "{digits}e-{exponent:0>2}"),
+            None => writer.write_all(text.as_bytes()),
+        }
+    }
+
+    /// What `serde_json` leaves unescaped, in pure ASCII: CPython's `ensure_ascii`, under which DEL is escaped too.
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        for character in fragment.chars() {
+            if let ' '..='~' = character {
+                writer.write_all(&[character as u8])?;
+                continue;
+            }
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
             }
         }
+        Ok(())
     }
-    out.push('"');
-}
 
-fn push_unicode_escape(out: &mut String, unit: u16) {
-    out.push_str("\\u");
-    for shift in [12, 8, 4, 0] {
-        out.push(char::from(
-            b"0123456789abcdef"[usize::from(unit >> shift & 0xf)],
-        ));
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
     }
-}
 
-/// Appends the float as CPython's `repr` writes it: the shortest digits that read back as this float, with an exponent
-/// below 1e-4 and from 1e16 on, and otherwise always with a fraction.
-fn push_float(out: &mut String, float: Finite) {
-    let float = float.get();
-    if float.is_sign_negative() {
-        out.push('-');
+    fn begin_array_value<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.item(writer, first)
     }
-    if float == 0.0 {
-        return out.push_str("0.0");
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
     }
-    let (digits, exponent) = shortest(float.abs());
-    let mut digits = digits.into_iter().map(|digit| char::from(b'0' + digit));
-    let mut next = || digits.next();
-    if !(-4..16).contains(&exponent) {
-        out.extend(next());
-        if let Some(digit) = next() {
-            out.push('.');
-            out.push(digit);
-        }
-        out.extend(digits);
-        out.push('e');
-        out.push(if exponent < 0 { '-' } else { '+' });
-        if exponent.abs() < 10 {
-            out.push('0');
-        }
-        out.push_str(&exponent.abs().to_string());
-        return;
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
     }
-    if exponent < 0 {
-        out.push_str("0.");
-        for _ in exponent + 1..0 {
-            out.push('0');
-        }
-    } else {
-        for _ in 0..=exponent {
-            out.push(next().unwrap_or('0'));
-        }
-        out.push('.');
-        out.push(next().unwrap_or('0'));
+
+    fn begin_object_key<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.item(writer, first)
     }
-    out.extend(digits);
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(self.colon.as_bytes())
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
 }

@@ -32,7 +32,7 @@ use steps::StepControl;
 use storm::Frames;
 use workbench::Searches;
 
-use crate::json::{self, Value};
+use crate::json::{self, Canonical, Value};
 use crate::{evidence, report};
 
 /// After this long a run shows its progress and can be stopped.

@@ -13,7 +13,7 @@ use super::dom::{self, Timer};
 use super::protocol::{Choice, Explored, Progress, Reply, Request, encode};
 use super::{Ask, EngineWorker, Input, Page, Tally, take};
 use crate::explore::{Case, CaseError};
-use crate::json::{self, Value};
+use crate::json::{self, Canonical, Value};
 use crate::scenario::{Fixture, FixtureError};
 
 /// The most workers that share the cells.
@@ -515,7 +515,7 @@ impl Page {
         let fixture = json::parse(&payload)
             .map_err(FixtureError::Json)
             .map(|payload| {
-                Value::object([("operation_key", Value::from(key)), ("payload", payload)]).compact()
+                json::object([("operation_key", Value::from(key)), ("payload", payload)]).compact()
             });
         let checked = fixture.and_then(|text| Fixture::parse(text.as_bytes()).map(|_| text));
         match checked {

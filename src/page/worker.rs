@@ -14,6 +14,7 @@ use crate::console::{self, Console};
 use crate::diagram;
 use crate::evidence::{self, TraceAt};
 use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
+use crate::json::Canonical;
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome};
 use crate::sim::Journal;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::refunds::{RUN, Shop, TOOL, answer_of, order};
 use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
 use crate::client::{Breaker, Refused, timeout};
-use crate::json::Value;
+use crate::json::{self, Canonical, Value};
 use crate::key::{OperationKey, action_key, node_key};
 use crate::sim::trace::{Event, Fate, Trace, What};
 use crate::sim::{Host, Network, Point, Process, Strike, Verdict, World};
@@ -55,11 +55,7 @@ fn resumed_node(
     shop.checks.check(
         died,
         "what its three passes came to",
-        Value::from(vec![
-            "died".into(),
-            "ran the node".into(),
-            "found the checkpoint".into(),
-        ]),
+        Value::from(vec!["died", "ran the node", "found the checkpoint"]),
         passes,
     );
     let claim = "both runs of the node called the service; the key decides what that leaves";
@@ -333,7 +329,7 @@ fn outage(
         told,
     );
     Ok(Outcome {
-        values: Value::object([
+        values: json::object([
             ("steps", taken.into()),
             ("touches", network.sent().into()),
             ("user_told", told.into()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Checks, Fixture, Outcome, Premise, RunError};
 use crate::client::{Breaker, Refused, State};
-use crate::json::Value;
+use crate::json::{self, Value};
 use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Host, Network, NetworkError, Point, Process, Script, Verdict, World};
 
@@ -20,10 +20,10 @@ pub(super) fn breaker_opens(world: &World, _: &Fixture) -> Result<Outcome, RunEr
         line.fast_failed(2),
         "two refused connections, then two refusals of the breaker",
         Value::from(vec![
-            "ConnectionError: connection refused".into(),
-            "ConnectionError: connection refused".into(),
-            "RuntimeError: service unavailable (circuit open); do not retry now".into(),
-            "RuntimeError: service unavailable (circuit open); do not retry now".into(),
+            "ConnectionError: connection refused",
+            "ConnectionError: connection refused",
+            "RuntimeError: service unavailable (circuit open); do not retry now",
+            "RuntimeError: service unavailable (circuit open); do not retry now",
         ]),
         messages.clone(),
     );
@@ -114,8 +114,8 @@ pub(super) fn breaker_one_trial_at_a_time(world: &World, _: &Fixture) -> Result<
         line.fast_failed(1),
         "one caller is answered, the other is refused at once",
         Value::from(vec![
-            "ok".into(),
-            "RuntimeError: service unavailable (circuit open); do not retry now".into(),
+            "ok",
+            "RuntimeError: service unavailable (circuit open); do not retry now",
         ]),
         answers,
     );
@@ -149,7 +149,7 @@ pub(super) fn breaker_late_result_ignored(world: &World, _: &Fixture) -> Result<
     line.checks.check(
         late.clone(),
         "the slow call is answered",
-        Value::from(vec!["ok".into()]),
+        Value::from(vec!["ok"]),
         slow_answer.into_iter().map(Value::from).collect::<Vec<_>>(),
     );
     let claim = "its success comes too late to close the breaker";
@@ -314,7 +314,7 @@ impl<'a> Line<'a> {
             ("touches", self.network.sent().into()),
         ]);
         Outcome {
-            values: Value::object(values),
+            values: json::object(values),
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables: Vec::new(),
             plots: Vec::new(),

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::json::Value;
+use crate::json::{Canonical, Value};
 use crate::sim::trace::{Trace, What};
 use crate::tool::contracts::{Answer, Contract, Course, Draft, Service, StripeV1, StripeV2};
 use crate::tool::{BEFORE_COMMIT, ToolError};

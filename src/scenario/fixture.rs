@@ -86,18 +86,17 @@ impl Fixture {
     /// changes the payload to it, and a key is refused that leaves no room for the second one.
     pub fn parse(bytes: &[u8]) -> Result<Self, FixtureError> {
         let shape = |place, expected| FixtureError::Shape { place, expected };
-        let Value::Object(mut members) = json::parse_bytes(bytes).map_err(FixtureError::Json)?
-        else {
+        let Value::Object(members) = json::parse_bytes(bytes).map_err(FixtureError::Json)? else {
             return Err(shape("fixture", "an object"));
         };
-        let key = match members.remove("operation_key") {
+        let key = match members.get("operation_key") {
             Some(Value::String(text)) => match text.chars().count() {
                 chars if chars > MAX_KEY_CHARS => return Err(FixtureError::KeyTooLong { chars }),
-                _ => OperationKey::new(text).map_err(FixtureError::Key)?,
+                _ => OperationKey::new(text.as_str()).map_err(FixtureError::Key)?,
             },
             _ => return Err(shape("operation_key", "a string")),
         };
-        let Some(Value::Object(payload)) = members.remove("payload") else {
+        let Some(Value::Object(payload)) = members.get("payload") else {
             return Err(shape("payload", "an object"));
         };
         for (member, place) in [
@@ -115,12 +114,15 @@ impl Fixture {
                 "another value than urgent, which the changed payload has",
             ));
         }
-        if let Some(name) = members.into_iter().next().map(|(name, _)| name) {
-            return Err(FixtureError::Unknown { name });
+        let mut names = members.keys();
+        if let Some(name) =
+            names.find(|name| !["operation_key", "payload"].contains(&name.as_str()))
+        {
+            return Err(FixtureError::Unknown { name: name.clone() });
         }
         Ok(Self {
             operation_key: key,
-            payload,
+            payload: payload.clone(),
         })
     }
 

@@ -4,7 +4,7 @@
 //! Every scenario checks both what stands in the two tables and which answers came back.
 //! Premises are read from what every [`Stage`] can see: calls, answers, faults and waits.
 
-use crate::json::Value;
+use crate::json::{self, Canonical, Value};
 use crate::key::OperationKey;
 use crate::sim::Point;
 use crate::sim::trace::{Event, What};
@@ -229,7 +229,7 @@ fn answer_to_json(answer: &Answer) -> Value {
 }
 
 fn error_to_json(error: &str) -> Value {
-    Value::object([("error", Value::from(error))])
+    json::object([("error", Value::from(error))])
 }
 
 /// How many rows stand in each table.
@@ -443,7 +443,7 @@ impl<'a, S: Stage> Lab<'a, S> {
         };
         let seen = (count("tickets")?, count("requests")?);
         let rows = |tickets: i64, requests: i64| {
-            Value::object([
+            json::object([
                 ("tickets", Value::from(tickets)),
                 ("requests", Value::from(requests)),
             ])
@@ -470,7 +470,7 @@ impl<'a, S: Stage> Lab<'a, S> {
             .into_iter()
             .collect::<rusqlite::Result<_>>()?;
         Ok(Outcome {
-            values: Value::object(values),
+            values: json::object(values),
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables,
             plots: Vec::new(),

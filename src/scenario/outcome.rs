@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use crate::digest::{hex, sha256_hex};
-use crate::json::{Finite, Value};
+use crate::json::{self, Canonical, Finite, Value};
 use crate::sim::trace::{Event, Trace};
 
 /// What one run of a scenario left.
@@ -119,7 +119,7 @@ impl Premise {
             Counted::Times => "times",
             Counted::Processes => "processes",
         };
-        Value::object([
+        json::object([
             ("counted", Value::from(counted)),
             ("happened", Value::from(self.happened)),
             ("needed", Value::from(self.needed)),
@@ -227,7 +227,7 @@ impl Check {
 
     /// `{"claim", "expected", "premise", "seen"}`.
     pub fn to_json(&self) -> Value {
-        Value::object([
+        json::object([
             ("claim", Value::from(self.claim.as_str())),
             ("expected", self.expected.clone()),
             ("premise", self.premise.to_json()),
@@ -286,7 +286,7 @@ impl Table {
             .map(|name| Value::from(name.as_str()))
             .collect();
         let rows: Vec<Value> = self.rows.iter().cloned().map(Value::from).collect();
-        Value::object([
+        json::object([
             ("name", Value::from(self.name.as_str())),
             ("columns", Value::from(columns)),
             ("rows", Value::from(rows)),
@@ -298,7 +298,7 @@ fn to_value(cell: ValueRef<'_>) -> Value {
     match cell {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::from(number),
-        ValueRef::Real(number) => Finite::try_from(number).map_or(Value::Null, Value::Float),
+        ValueRef::Real(number) => Finite::try_from(number).map_or(Value::Null, Value::from),
         ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => Value::from(hex(bytes)),
     }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::json::{Finite, Value};
+use crate::json::{self, Canonical, Finite, Value};
 use crate::key::{OperationKey, Tenant};
 use crate::sim::trace::{Event, What};
 use crate::sim::{Host, Network, Process, Script, Verdict, World};
@@ -152,8 +152,8 @@ pub(super) fn key_of_another_tenant(world: &World, fixture: &Fixture) -> Result<
         amount: Finite::try_from(24.5).expect("24.5 is finite"),
         ..order()
     };
-    let half_answer = Value::object([
-        ("amount", Value::Float(half.amount)),
+    let half_answer = json::object([
+        ("amount", Value::from(half.amount)),
         ("refund_id", Value::from("R2")),
     ]);
     let [first, second] = ["first", "second"].map(Tenant::new);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
 use crate::client::{Backoff, Class, Effect, Failure, GaveUp, Jitter, Policy, retry};
-use crate::json::{Finite, Value};
+use crate::json::{self, Canonical, Finite, Value};
 use crate::key::{KeyError, OperationKey, published_action_key};
 use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
@@ -31,9 +31,7 @@ pub(super) fn refund_without_key(world: &World, _: &Fixture) -> Result<Outcome, 
     shop.checks.check(
         broke,
         "the line that its program prints",
-        Value::from(vec![
-            "attempt 1: response lost after processing; retrying".into(),
-        ]),
+        Value::from(vec!["attempt 1: response lost after processing; retrying"]),
         shop.printed(),
     );
     shop.outcome([("printed", shop.printed())])
@@ -134,8 +132,8 @@ pub(super) fn the_key() -> Result<OperationKey, KeyError> {
 
 /// The answer to a refund of the order.
 pub(super) fn answer_of(refund: &str) -> Value {
-    Value::object([
-        ("amount", Value::Float(order().amount)),
+    json::object([
+        ("amount", Value::from(order().amount)),
         ("refund_id", Value::from(refund)),
     ])
 }
@@ -370,7 +368,7 @@ impl<'a> Shop<'a> {
         requests: i64,
     ) -> Result<(), RunError> {
         let rows = |refunds: i64, requests: i64| {
-            Value::object([
+            json::object([
                 ("refunds", refunds.into()),
                 ("refund_requests", requests.into()),
             ])
@@ -401,7 +399,7 @@ impl<'a> Shop<'a> {
             ("refunds", refunds.into()),
         ]);
         Ok(Outcome {
-            values: Value::object(values),
+            values: json::object(values),
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables: vec![
                 Table::read(&observer, "refunds")?,

@@ -13,7 +13,7 @@ use crate::client::{
     Backoff, Class, Clock, Effect, Failure, GaveUp, Jitter, Policy, Retrying, Why, ceiling,
     http_class, http_effect, retry, timeout,
 };
-use crate::json::{Finite, Value};
+use crate::json::{self, Canonical, Finite, Value};
 use crate::key::action_key;
 use crate::sim::trace::{Event, Fate, Trace, What};
 use crate::sim::{
@@ -874,7 +874,7 @@ impl<'a> Run<'a> {
 
     fn outcome(&mut self, values: impl IntoIterator<Item = (impl Into<String>, Value)>) -> Outcome {
         Outcome {
-            values: Value::object(values),
+            values: json::object(values),
             checks: std::mem::take(&mut self.checks).into_vec(),
             tables: Vec::new(),
             plots: Vec::new(),

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use rusqlite::{Connection, ffi};
 
-use crate::json::Value;
+use crate::json::{self, Canonical, Value};
 use crate::key::OperationKey;
 use crate::sim::disk::{DiskError, DiskStrike, Loss};
 use crate::sim::trace::What;
@@ -77,7 +77,7 @@ fn outcome(
     let trace = world.trace();
     let tables = ["tickets", "requests"].map(|name| Table::read(connection, name));
     Ok(Outcome {
-        values: Value::object(values.into()),
+        values: json::object(values.into()),
         checks: checks.into_vec(),
         tables: tables.into_iter().collect::<rusqlite::Result<_>>()?,
         plots: Vec::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::disk::{Access, Failing};
 use super::{Clock, Point, Rng};
-use crate::json::Value;
+use crate::json::{self, Canonical, Value};
 use crate::text::visible;
 
 pub use super::disk::{LockLevel, Loss};
@@ -261,7 +261,7 @@ impl Event {
                 vec![("loss", Value::from(loss.to_string().as_str()))],
             ),
         }
-        Value::object(members)
+        json::object(members)
     }
 }
 

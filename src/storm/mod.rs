@@ -16,7 +16,7 @@ pub use record::{JITTERS, RECORDED, RecordStep, Recorded, finish, record};
 pub use setup::{ATTEMPTS, Budget, CAPACITY, CLIENTS, DELAY_MS, RUNS, Server, Setup, TOKENS};
 
 use crate::client::{Backoff, Breaker, Permit};
-use crate::json::Value;
+use crate::json::{self, Value};
 use crate::scenario::Plot;
 use crate::sim::Rng;
 
@@ -247,7 +247,7 @@ impl<'a> Storm<'a> {
     /// As it stands in `results.json`. The load is one text, as a bar a line would be long.
     pub fn to_json(&self) -> Value {
         let totals = &self.totals;
-        Value::object([
+        json::object([
             ("bar_ms", Value::from(self.bar_us / 1_000)),
             ("calls", Value::from(totals.calls)),
             ("failures", Value::from(totals.failures)),

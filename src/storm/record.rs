@@ -1,5 +1,5 @@
 use super::{Setup, Storm};
-use crate::json::Value;
+use crate::json::{self, Value};
 
 /// A storm that `results.json` records, and that a button of the page sets up.
 pub struct Recorded {
@@ -109,7 +109,7 @@ pub fn record(mut go_on: impl FnMut(RecordStep) -> bool) -> Result<Option<Value>
             let setup = Setup::parse(&format!("clients={clients} jitter={jitter}"))?;
             let means = |storm: &Storm<'_>| {
                 let calls = storm.totals().calls / u64::from(setup.runs);
-                Value::object([
+                json::object([
                     ("calls", Value::from(calls)),
                     ("time_ms", Value::from(storm.time_ms())),
                 ])
@@ -119,11 +119,11 @@ pub fn record(mut go_on: impl FnMut(RecordStep) -> bool) -> Result<Option<Value>
             };
             kinds.push((jitter, played));
         }
-        counts.push((clients.to_string(), Value::object(kinds)));
+        counts.push((clients.to_string(), json::object(kinds)));
     }
-    Ok(Some(Value::object([
-        ("cases", Value::object(cases)),
-        ("aws_by_clients", Value::object(counts)),
+    Ok(Some(json::object([
+        ("cases", json::object(cases)),
+        ("aws_by_clients", json::object(counts)),
     ])))
 }
 

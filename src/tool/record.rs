@@ -2,7 +2,7 @@ use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::ToolError;
 use super::database::Writing;
-use crate::json::{self, Value};
+use crate::json::{self, Canonical, Value};
 use crate::key::OperationKey;
 
 /// Where a tool keeps its replay records: under each key, what was asked and what was answered. Every

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::database::{Database, Writing};
 use super::record::Records;
 use super::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_RECORD, ToolError};
-use crate::json::{Finite, Value};
+use crate::json::{self, Canonical, Finite, Value};
 use crate::key::{OperationKey, Tenant};
 use crate::sim::Host;
 
@@ -31,8 +31,8 @@ pub struct RefundRequest {
 impl RefundRequest {
     /// `{"amount", "order_id"}`: the arguments of the tool.
     pub fn to_json(&self) -> Value {
-        Value::object([
-            ("amount", Value::Float(self.amount)),
+        json::object([
+            ("amount", Value::from(self.amount)),
             ("order_id", Value::from(self.order_id.as_str())),
         ])
     }
@@ -176,8 +176,8 @@ fn insert(writing: &Writing<'_>, request: &RefundRequest) -> Result<Value, ToolE
     let values = params![request.order_id, request.amount.get()];
     writing.insert("refunds", sql, values)?;
     let refund_id = format!("R{}", writing.last_insert_rowid());
-    Ok(Value::object([
-        ("amount", Value::Float(request.amount)),
+    Ok(json::object([
+        ("amount", Value::from(request.amount)),
         ("refund_id", Value::from(refund_id)),
     ]))
 }

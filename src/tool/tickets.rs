@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::database::{Database, Writing};
 use super::record::Records;
 use super::{AFTER_BEGIN, AFTER_COMMIT, BEFORE_BEGIN, BEFORE_COMMIT, ToolError};
-use crate::json::Value;
+use crate::json::{self, Canonical, Value};
 use crate::key::OperationKey;
 use crate::sim::Host;
 
@@ -34,7 +34,7 @@ pub struct Ticket {
 impl Ticket {
     /// The answer as the replay record keeps it: `{"ticket_id": N}`.
     pub fn to_json(self) -> Value {
-        Value::object([("ticket_id", Value::from(self.id))])
+        json::object([("ticket_id", Value::from(self.id))])
     }
 
     fn from_json(response: &Value) -> Option<Self> {

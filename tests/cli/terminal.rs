@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tool_retries::explore::{DESIGNS, FAULTS};
-use tool_retries::json;
+use tool_retries::json::{self, Canonical};
 use tool_retries::sim::Journal;
 
 use super::{PROGRAM, text, wait_until};

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use tool_retries::json as strict;
+use tool_retries::json::{self as strict, Canonical};
 use tool_retries::sim::Journal;
 
 use super::page::{Page, Row, Setup};

@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
+use tool_retries::json::Canonical;
 
 use super::{Check, Expected, check, difference, every_row_agrees, joined, parse};
 use crate::browser::driver::{Browser, Settings};
