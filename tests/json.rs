@@ -86,6 +86,8 @@ fn refuses_with_place_and_reason() {
         ("/* one */ 1", 1, 1, "expected value, found `/`"),
         ("1 2", 1, 3, "trailing characters"),
         ("{} {}", 1, 4, "trailing characters"),
+        ("[1]]", 1, 4, "trailing characters"),
+        ("[1;", 1, 3, "expected `,` or `]`, found `;`"),
         ("nulll", 1, 5, "trailing characters"),
         ("1\u{a0}", 1, 2, "trailing characters"),
         ("\u{a0}1", 1, 1, "expected value, found U+00A0"),
@@ -124,7 +126,10 @@ fn refuses_with_place_and_reason() {
         ("1e5.5", 1, 4, "trailing characters"),
         ("0x10", 1, 2, "trailing characters"),
         ("1_000", 1, 2, "trailing characters"),
+        ("-Infinity", 1, 2, "expected a digit, found `Infinity`"),
         // strings
+        ("\"\u{1}\"", 1, 2, "unescaped control character U+0001"),
+        ("\"\\udc00\"", 1, 2, "surrogate \\udc00 without its partner"),
         ("\"a\nb\"", 1, 3, "unescaped control character U+000A"),
         ("\"\t\"", 1, 2, "unescaped control character U+0009"),
         ("\"\0\"", 1, 2, "unescaped control character U+0000"),
@@ -507,6 +512,7 @@ fn values_are_built_and_looked_into() {
     assert_eq!(get("most").as_i64(), None);
     assert_eq!(get("amount").as_f64(), Some(49.0));
     assert_eq!(get("amount").as_i64(), None);
+    assert!(get("amount").is_f64() && !get("count").is_f64());
     assert_eq!(get("text").as_str(), Some("a"));
     assert_eq!(get("list").as_array().map(Vec::len), Some(2));
     assert!(get("list").as_array().unwrap()[0].is_null());
