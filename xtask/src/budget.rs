@@ -55,10 +55,10 @@ pub fn budgets(files: &Files) -> Vec<Budget> {
         budget(
             "first_visit",
             "every file that is fetched unasked, gzip",
-            820_000,
+            840_000,
             first_visit(files),
         ),
-        budget("module", ".wasm, gzip", 720_000, module(files)),
+        budget("module", ".wasm, gzip", 735_000, module(files)),
         budget("file", "the largest file, raw", 2_000_000, largest(files)),
     ]
 }
@@ -192,8 +192,8 @@ mod tests {
     fn each_limit_bites_alone() {
         assert!(failed(&with(lab::NAME, noise(900_000))).is_empty());
         assert_eq!(failed(&with("style.css", noise(90_000))), ["first_paint"]);
-        assert_eq!(failed(&with("engine.js", noise(820_001))), ["first_visit"]);
-        assert_eq!(failed(&with("engine_bg.wasm", noise(720_001))), ["module"]);
+        assert_eq!(failed(&with("engine.js", noise(840_001))), ["first_visit"]);
+        assert_eq!(failed(&with("engine_bg.wasm", noise(735_001))), ["module"]);
         assert_eq!(failed(&with("a.zip", vec![0; 2_000_001])), ["file"]);
     }
 
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_table_names_what_is_exceeded() {
-        let table = budget_table(&budgets(&with("engine_bg.wasm", noise(720_001))));
+        let table = budget_table(&budgets(&with("engine_bg.wasm", noise(735_001))));
         let exceeded: Vec<&str> = table
             .lines()
             .filter(|line| line.contains("EXCEEDED"))

@@ -14,6 +14,8 @@ mod error;
 mod file;
 mod locks;
 mod moment;
+#[cfg(target_family = "wasm")]
+mod options;
 mod shm;
 mod vfs;
 
