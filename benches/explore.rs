@@ -15,7 +15,8 @@ fn main() {
 mod native {
     use std::time::Instant;
 
-    use tool_retries::explore::{Bounds, Case, Search, Strategy};
+    use tool_retries::explore::{Bounds, Case, Search};
+    use tool_retries::search::Strategy;
     use tool_retries::sim::Journal;
 
     const MEASUREMENTS: usize = 5;

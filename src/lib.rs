@@ -14,7 +14,8 @@
 //! | [`tool`] | the tools under test, and models of documented contracts | faults of their own |
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
-//! | [`explore`] | designs of the tool, invariants, the search over schedules and faults | knowledge of the page |
+//! | [`search`] | every way in which a model can run: paths, states, counterexamples | knowing what is searched |
+//! | [`explore`] | designs of the tool and faults as a model to search, invariants, the matrix | knowledge of the page |
 //! | [`storm`] | clients that retry against one server, and its load over time | drawing; a trace |
 //! | [`report`] | `results.json` | computing anything |
 //! | [`markup`] | text in HTML and SVG | anything but escaping |
@@ -44,6 +45,7 @@ pub mod markup;
 pub mod page;
 pub mod report;
 pub mod scenario;
+pub mod search;
 pub mod sim;
 pub mod storm;
 pub mod text;

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use common::recorded;
 use tool_retries::explore::{
-    Bounds, Case, Cell, DESIGNS, FAULTS, Invariant, Progress, Search, Strategy, replay,
-    replay_in_steps,
+    Bounds, Case, Cell, DESIGNS, FAULTS, Invariant, Progress, Search, replay, replay_in_steps,
 };
 use tool_retries::json::Value;
 use tool_retries::key::OperationKey;
+use tool_retries::search::Strategy;
 use tool_retries::sim::trace::{Trace, What};
 use tool_retries::sim::{Journal, World};
 use tool_retries::timeline::{self, Rows};
@@ -33,14 +33,14 @@ fn search(case: Case, strategy: Strategy) -> Search {
 }
 
 /// What pruning must not change.
-fn result(search: &Search) -> (u64, u64, BTreeSet<Invariant>, Option<&str>) {
+fn result(search: &Search) -> (u64, u64, BTreeSet<Invariant>, Option<String>) {
     let Progress {
         schedules,
         bad,
         broken,
         ..
     } = search.progress();
-    let token = search.counterexample().map(|found| found.token.as_str());
+    let token = search.counterexample().map(|found| found.token);
     (schedules, bad, broken.iter().collect(), token)
 }
 
@@ -282,15 +282,11 @@ fn the_shortest_counterexample_is_the_shortest_there_is() {
             if progress.runs > progress.schedules || progress.done {
                 break;
             }
-            shortest = unpruned.counterexample().cloned();
+            shortest = unpruned.counterexample();
         }
         let pruned = search(case, Strategy::Exhaustive);
         assert!(shortest.is_some());
-        assert_eq!(
-            pruned.counterexample(),
-            shortest.as_ref(),
-            "{design} {fault}"
-        );
+        assert_eq!(pruned.counterexample(), shortest, "{design} {fault}");
     }
 }
 

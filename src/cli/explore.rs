@@ -1,7 +1,8 @@
 use std::time::Instant;
 
-use tool_retries::explore::{self, Case, Cell, MAX_RUNS, MAX_STATES, Search, Strategy};
+use tool_retries::explore::{self, Case, Cell, Search};
 use tool_retries::json::{self, Canonical, Value};
+use tool_retries::search::{MAX_RUNS, MAX_STATES, Strategy};
 
 use super::arguments::Options;
 use super::watch::Watch;

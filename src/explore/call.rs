@@ -66,7 +66,7 @@ impl Record {
 }
 
 /// One request in the hands of a worker: what a design needs to serve it. Everything that it learns
-/// goes into its history, from which its state follows; see [`super::search`].
+/// goes into its history, from which its state follows; see [`crate::search`].
 pub(super) struct Call {
     stage: Rc<Stage>,
     worker: usize,

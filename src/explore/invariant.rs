@@ -1,4 +1,5 @@
 use crate::scenario::Witness;
+use crate::search::Properties;
 
 /// What must hold whatever strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,10 +149,6 @@ impl Invariants {
         self.0 |= 1 << invariant as u8;
     }
 
-    pub(super) fn insert_all(&mut self, others: Self) {
-        self.0 |= others.0;
-    }
-
     pub(super) fn bits(self) -> u8 {
         self.0
     }
@@ -161,13 +158,18 @@ impl Invariants {
         self.0 & 1 << invariant as u8 != 0
     }
 
-    /// Whether it has none.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     /// Its members.
     pub fn iter(self) -> impl Iterator<Item = Invariant> {
         Invariant::ALL.into_iter().filter(move |&one| self.has(one))
+    }
+}
+
+impl Properties for Invariants {
+    fn join(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }

@@ -1,7 +1,6 @@
-use super::{
-    Bounds, Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search, Strategy,
-};
+use super::{Bounds, Case, Counterexample, DESIGNS, ExploreError, FAULTS, Invariant, Search};
 use crate::json::{self, Value};
+use crate::search::Strategy;
 use crate::sim::Journal;
 
 /// What a finished search says of one design under one class of faults.
@@ -46,7 +45,7 @@ impl Cell {
             runs: progress.runs,
             shown: all.filter(|one| one.is_shown_by(search)).collect(),
             broken: progress.broken.iter().collect(),
-            counterexample: search.counterexample().cloned(),
+            counterexample: search.counterexample(),
             limited: progress.limited || !progress.done,
         }
     }

@@ -12,18 +12,16 @@ mod case;
 mod design;
 mod invariant;
 mod matrix;
-mod path;
 mod replay;
 mod search;
 mod stage;
-mod states;
 
 pub use case::{Bounds, Case, CaseError, FAULTS, Fault, FaultClass};
 pub use design::{DESIGNS, Design, Key, Shape};
 pub use invariant::{Invariant, Invariants};
 pub use matrix::{Cell, cases, matrix, to_json};
 pub use replay::{replay, replay_in_steps};
-pub use search::{Counterexample, MAX_RUNS, MAX_STATES, Progress, Search, Strategy};
+pub use search::{Counterexample, Progress, Search};
 
 use std::fmt;
 

@@ -1,10 +1,12 @@
+use std::rc::Rc;
+
 use super::case::Token;
-use super::path::Path;
-use super::search::Mover;
+use super::search::Play;
 use super::stage::Stage;
 use super::{CaseError, ExploreError, Invariant};
 use crate::json::{self, Value};
 use crate::scenario::{Checks, Outcome, Premise};
+use crate::search;
 use crate::sim::disk::Moment;
 
 /// Runs the run of a token again, watched: a check for each invariant that it puts to the test, the rows
@@ -28,30 +30,27 @@ pub fn replay_in_steps(token: &str) -> Result<(Outcome, Vec<(usize, Moment)>), E
     let Token { case, choices } = token.parse()?;
     let stage = Stage::new(case, true)?;
     stage.world.keep_history();
-    *stage.path() = Path::of(&choices);
-    let end = stage.run(&mut Mover::unpruned(&stage))?;
-    if stage.path().is_foreign() {
-        return Err(CaseError::Foreign.into());
-    }
+    let seen = search::run(&mut Play::new(Rc::clone(&stage)), &choices)?;
+    let seen = seen.ok_or(CaseError::Foreign)?;
     let (tables, trace) = stage.evidence()?;
     let mut checks = Checks::default();
     for invariant in Invariant::ALL {
         if !stage.asks_for(invariant) {
             continue;
         }
-        if end.broken.has(invariant) {
+        if seen.broken.has(invariant) {
             let premise =
-                Premise::happened(&end.broken, invariant.breach(), 1, |&one| one == invariant);
+                Premise::happened(&seen.broken, invariant.breach(), 1, |&one| one == invariant);
             checks.check(premise, invariant.claim(), "holds", invariant.breach());
-        } else if end.marks.has(invariant) {
+        } else if seen.did_happen.has(invariant) {
             // This one run says nothing of an invariant that it did not put to the test.
-            let premise = Premise::happened(&end.marks, invariant.did_happen(), 1, |&one| {
+            let premise = Premise::happened(&seen.did_happen, invariant.did_happen(), 1, |&one| {
                 one == invariant
             });
             checks.check(premise, invariant.claim(), "holds", "holds");
         }
     }
-    let broken = end.broken.iter().map(|one| Value::from(one.id()));
+    let broken = seen.broken.iter().map(|one| Value::from(one.id()));
     let outcome = Outcome {
         values: json::object([
             ("design", Value::from(case.design.id)),

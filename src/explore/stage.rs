@@ -11,12 +11,12 @@ use tokio::sync::{Mutex, oneshot};
 use super::call::{Call, Sent, mixed, prune};
 use super::case::{Case, Fault};
 use super::design::Key;
-use super::path::Path;
 use super::{ExploreError, Invariant, Invariants};
 use crate::scenario::Table;
+use crate::search::{Forks, Seen};
 use crate::sim::disk::{Access, DiskFaults, DiskStrike, Failing, Image, Loss};
 use crate::sim::trace::{Fate, Trace, What};
-use crate::sim::{Chooser, Journal, LockWait, Process, Script, World, WorldError};
+use crate::sim::{Journal, LockWait, Process, Script, World};
 use crate::tool::LOCK_WAIT_LIMIT;
 
 /// How long a claim is good for. So short that no caller who waits for it, however often, sees
@@ -25,11 +25,6 @@ pub(super) const LEASE: Duration = Duration::from_millis(500);
 
 /// How often a caller without an answer calls again when all faults are over.
 const LAST_ATTEMPTS: u8 = 3;
-
-/// One in so many random choices departs from the usual where a fault may strike, and where
-/// processes may move.
-const RARE_FAULT: u64 = 24;
-const RARE_MOVE: u64 = 3;
 
 const DATABASE: &str = "tickets.db";
 
@@ -221,10 +216,10 @@ impl Live {
     }
 }
 
-/// Where the faults of a run come from: its path.
+/// Where the faults of a run come from: its forks.
 struct Risk {
     fault: Fault,
-    path: RefCell<Path>,
+    forks: RefCell<Forks>,
     faults_left: Cell<u8>,
     struck: Cell<bool>,
     /// How the disk fails from now on, until the faults are over.
@@ -234,12 +229,12 @@ struct Risk {
 }
 
 impl Risk {
-    /// Whether the path lets one of so many faults strike here, counted from 1; 0 for none.
+    /// Whether one of so many faults strikes here, counted from 1; 0 for none.
     fn choose(&self, kinds: usize) -> usize {
         if self.faults_left.get() == 0 {
             return 0;
         }
-        let chosen = self.path.borrow_mut().choose(kinds + 1, RARE_FAULT);
+        let chosen = self.forks.borrow().strikes(kinds);
         if chosen > 0 {
             self.faults_left.set(self.faults_left.get() - 1);
         }
@@ -313,16 +308,6 @@ pub(super) struct Stage {
     marks: Cell<Invariants>,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct End {
-    pub(super) broken: Invariants,
-    /// What happened that makes an invariant worth something.
-    pub(super) marks: Invariants,
-    /// A fault struck.
-    pub(super) struck: bool,
-}
-
 /// Rows that were left.
 #[derive(Debug, Default)]
 struct Rows {
@@ -350,7 +335,7 @@ impl Stage {
         let callers = 1..=bounds.callers;
         let risk = Rc::new(Risk {
             fault: case.class.fault,
-            path: RefCell::default(),
+            forks: RefCell::default(),
             faults_left: Cell::default(),
             struck: Cell::default(),
             lasting: Cell::default(),
@@ -385,17 +370,17 @@ impl Stage {
         }))
     }
 
-    pub(super) fn path(&self) -> std::cell::RefMut<'_, Path> {
-        self.risk.path.borrow_mut()
+    /// No fault strikes from now on.
+    pub(super) fn end_faults(&self) {
+        self.risk.faults_left.set(0);
+        self.risk.lasting.set(None);
     }
 
-    pub(super) fn choose_mover(&self, movers: usize) -> usize {
-        self.path().choose(movers, RARE_MOVE)
-    }
-
-    /// Restores the machine and runs the path, whose moves `chooser` may cut short.
-    pub(super) fn run(self: &Rc<Self>, chooser: &mut dyn Chooser) -> Result<End, ExploreError> {
+    /// Restores the machine, and lets everybody begin.
+    pub(super) fn begin(self: &Rc<Self>, forks: &Forks) -> Result<(), ExploreError> {
         self.restore()?;
+        self.risk.forks.replace(forks.clone());
+        self.risk.faults_left.set(self.case.bounds.faults);
         for (index, caller) in self.callers.iter().enumerate() {
             caller.spawn(call_and_retry(Rc::clone(self), index));
         }
@@ -405,34 +390,32 @@ impl Stage {
             let pruner = &self.workers[last].process;
             pruner.spawn(prune(Rc::clone(self), last));
         }
-        let complete = match self.world.run_spawned(chooser) {
-            Ok(()) => {
-                if self.returned.get() < self.callers.len() {
-                    self.break_invariant(Invariant::NobodyWaits);
-                }
-                true
-            }
-            Err(WorldError::NoSuchMover { .. }) => false,
-            Err(error) => return Err(error.into()),
-        };
-        self.risk.faults_left.set(0);
-        self.risk.lasting.set(None);
-        if complete {
-            self.audit()?;
-            if self.settle()? {
-                self.audit()?;
-            }
+        Ok(())
+    }
+
+    /// Nobody can move any more: holds what is left to the invariants, lets those without an answer call again, and does so
+    /// once more.
+    pub(super) fn finish(self: &Rc<Self>) -> Result<(), ExploreError> {
+        if self.returned.get() < self.callers.len() {
+            self.break_invariant(Invariant::NobodyWaits);
         }
-        Ok(End {
+        self.end_faults();
+        self.audit()?;
+        if self.settle()? {
+            self.audit()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn seen(&self) -> Seen<Invariants> {
+        Seen {
             broken: self.broken.get(),
-            marks: self.marks.get(),
+            did_happen: self.marks.get(),
             struck: self.risk.struck.get(),
-        })
+        }
     }
 
     fn restore(&self) -> Result<(), ExploreError> {
-        self.risk.faults_left.set(0);
-        self.risk.lasting.set(None);
         self.risk.failed.set(0);
         // After a disk error: what a connection read before would spare it an access, and what failed may have left it in
         // any state. In WAL mode: connections share the index of the WAL, which is no part of the image.
@@ -467,8 +450,6 @@ impl Stage {
         self.risk.struck.set(false);
         self.broken.set(Invariants::default());
         self.marks.set(Invariants::default());
-        self.path().rewind();
-        self.risk.faults_left.set(self.case.bounds.faults);
         Ok(())
     }
 
@@ -531,7 +512,7 @@ impl Stage {
     }
 
     /// The worker that serves the next request: the first idle one, started again if it was dead, or
-    /// one that is at work, if the path says so.
+    /// one that is at work, if the forks say so.
     pub(super) fn take_worker(&self) -> usize {
         let idle = self.workers.iter().position(Worker::is_idle);
         let idle = idle.expect("there are workers for all callers and faults");
@@ -544,7 +525,7 @@ impl Stage {
             .collect();
         let taken = match busy.len() {
             0 => idle,
-            others => match self.path().choose(1 + others, RARE_MOVE) {
+            others => match self.risk.forks.borrow().pick(1 + others) {
                 0 => idle,
                 other => busy[other - 1],
             },
@@ -559,7 +540,7 @@ impl Stage {
         usize::from(self.case.class.fault == Fault::RecordPruned)
     }
 
-    /// Lets a fault strike at a point that `process` has reached, if the path says so.
+    /// Lets a fault strike at a point that `process` has reached, if the forks say so.
     pub(super) fn strikes_at_point(&self, process: &Process) -> bool {
         match self.risk.strike(0) {
             None => return false,
@@ -720,7 +701,7 @@ impl Stage {
         Ok((vec![tickets?, requests?], trace))
     }
 
-    /// Sends a request on its way, to become what the path says. A request that arrives late is
+    /// Sends a request on its way, to become what the forks say. A request that arrives late is
     /// handed back.
     fn send(self: &Rc<Self>, request: Request) -> (Sent, Option<oneshot::Receiver<Answer>>) {
         let sent = match Sent::by(self.case.class.fault) {

@@ -13,10 +13,11 @@ use super::protocol::{Choice, Explored, Progress, Ran, Reply, Request, Steps, de
 use crate::console::{self, Console};
 use crate::diagram;
 use crate::evidence::{self, TraceAt};
-use crate::explore::{self, Cell, ExploreError, Invariant, Search, Strategy};
+use crate::explore::{self, Cell, ExploreError, Invariant, Search};
 use crate::json::Canonical;
 use crate::report;
 use crate::scenario::{self, Fixture, Outcome};
+use crate::search::Strategy;
 use crate::sim::Journal;
 use crate::sim::disk::Moment;
 use crate::storm::{Setup, Storm};

@@ -22,4 +22,4 @@ pub use lock_wait::{LockWait, is_busy};
 pub use network::{Network, NetworkError, Verdict};
 pub use rng::Rng;
 pub use schedule::{Chooser, Schedule, Script, Seeded, TokenError};
-pub use world::{MAX_MOVES, MOVE_TAKES, Process, Strike, World, WorldError};
+pub use world::{MAX_MOVES, MOVE_TAKES, Moves, Process, Strike, World, WorldError};

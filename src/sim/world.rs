@@ -360,65 +360,126 @@ impl World {
         self.drive(Vec::new(), chooser)
     }
 
-    /// Lets one task after the other move until none can.
-    fn drive(&self, mut tasks: Vec<Task<'_>>, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
-        let clock = &self.0.recorder.clock;
-        for _ in 0..MAX_MOVES {
-            tasks.extend(self.0.spawned.take());
-            tasks.retain(|task| task.process.is_alive());
-            let movers: Vec<usize> = (0..tasks.len())
-                .filter(|&index| tasks[index].can_move())
-                .collect();
-            if movers.is_empty() {
-                // Nobody can move now: go to the moment when the first wait ends.
-                let wakes_at = tasks.iter().filter_map(|task| task.wakes.get().at);
-                let Some(wakes_at) = wakes_at.min() else {
-                    return Ok(());
-                };
-                clock.advance_to(wakes_at);
-                continue;
-            }
-            // Taken out and put back last, so that the longest waiting stand first.
-            let mut task = tasks.remove(self.choose(&tasks, &movers, chooser)?);
-            clock.advance(self.0.move_takes);
-            task.wakes.set(Wakes::default());
-            task.woken.0.store(false, Ordering::Relaxed);
-            self.0.moving.replace(Rc::clone(&task.wakes));
-            let waker = Waker::from(Arc::clone(&task.woken));
-            let polled = task.work.as_mut().poll(&mut Context::from_waker(&waker));
-            if polled.is_pending() {
-                tasks.push(task);
-            }
+    /// What was spawned, to be moved step by step.
+    pub fn moves(&self) -> Moves {
+        Moves {
+            world: self.clone(),
+            line: Line::default(),
         }
-        Err(WorldError::TooManyMoves)
     }
 
-    /// The index, among `tasks`, of the mover that moves.
-    fn choose(
-        &self,
-        tasks: &[Task<'_>],
-        movers: &[usize],
-        chooser: &mut dyn Chooser,
-    ) -> Result<usize, WorldError> {
-        if let [only] = movers {
-            return Ok(*only);
+    /// Lets one task after the other move until none can.
+    fn drive(&self, tasks: Vec<Task<'_>>, chooser: &mut dyn Chooser) -> Result<(), WorldError> {
+        let mut line = Line {
+            tasks,
+            ..Line::default()
+        };
+        loop {
+            let mover = match line.movers(self)? {
+                0 => return Ok(()),
+                1 => 0,
+                _ => chooser.choose(&line.names()),
+            };
+            line.step(self, mover)?;
         }
-        if movers.len() > Schedule::MAX_MOVERS {
-            return Err(WorldError::TooManyMovers {
-                movers: movers.len(),
-            });
+    }
+}
+
+/// The spawned work of a world, one step at a time. Dropped, it ends what is not done.
+#[derive(Debug)]
+pub struct Moves {
+    world: World,
+    line: Line<'static>,
+}
+
+impl Moves {
+    /// How many can move now, what was spawned meanwhile included. Where nobody can, the clock first goes to the moment when
+    /// a wait ends; 0 when none is left that ends.
+    ///
+    /// # Errors
+    ///
+    /// [`WorldError::TooManyMoves`] and [`WorldError::TooManyMovers`].
+    pub fn movers(&mut self) -> Result<usize, WorldError> {
+        self.line.movers(&self.world)
+    }
+
+    /// Lets one of those move that [`Moves::movers`] has counted, the longest waiting first.
+    ///
+    /// # Errors
+    ///
+    /// [`WorldError::NoSuchMover`].
+    pub fn step(&mut self, mover: usize) -> Result<(), WorldError> {
+        self.line.step(&self.world, mover)
+    }
+}
+
+/// Tasks in the order in which they moved, the longest waiting first.
+#[derive(Debug, Default)]
+struct Line<'a> {
+    tasks: Vec<Task<'a>>,
+    /// Of the tasks, those that can move.
+    movers: Vec<usize>,
+    /// How often somebody moved, or the clock in everybody's place.
+    moves: u64,
+}
+
+impl Line<'_> {
+    fn movers(&mut self, world: &World) -> Result<usize, WorldError> {
+        let inner = &world.0;
+        loop {
+            if self.moves == MAX_MOVES {
+                return Err(WorldError::TooManyMoves);
+            }
+            self.tasks.extend(inner.spawned.take());
+            self.tasks.retain(|task| task.process.is_alive());
+            self.movers.clear();
+            let can_move = (0..self.tasks.len()).filter(|&index| self.tasks[index].can_move());
+            self.movers.extend(can_move);
+            if !self.movers.is_empty() {
+                break;
+            }
+            // Nobody can move now: go to the moment when the first wait ends.
+            let wakes_at = self.tasks.iter().filter_map(|task| task.wakes.get().at);
+            let Some(wakes_at) = wakes_at.min() else {
+                break;
+            };
+            inner.recorder.clock.advance_to(wakes_at);
+            self.moves += 1;
         }
-        let names: Vec<&str> = movers
-            .iter()
-            .map(|&index| &*tasks[index].process.0.name)
-            .collect();
-        let chosen = chooser.choose(&names);
-        let mover = movers.get(chosen).ok_or(WorldError::NoSuchMover {
-            chosen,
-            movers: movers.len(),
-        })?;
-        self.0.schedule.borrow_mut().push(chosen);
-        Ok(*mover)
+        let movers = self.movers.len();
+        if movers > Schedule::MAX_MOVERS {
+            return Err(WorldError::TooManyMovers { movers });
+        }
+        Ok(movers)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let movers = self.movers.iter();
+        movers
+            .map(|&index| &*self.tasks[index].process.0.name)
+            .collect()
+    }
+
+    fn step(&mut self, world: &World, chosen: usize) -> Result<(), WorldError> {
+        let movers = self.movers.len();
+        let mover = self.movers.get(chosen);
+        let mover = *mover.ok_or(WorldError::NoSuchMover { chosen, movers })?;
+        if movers > 1 {
+            world.0.schedule.borrow_mut().push(chosen);
+        }
+        self.moves += 1;
+        // Taken out and put back last, so that the longest waiting stand first.
+        let mut task = self.tasks.remove(mover);
+        world.0.recorder.clock.advance(world.0.move_takes);
+        task.wakes.set(Wakes::default());
+        task.woken.0.store(false, Ordering::Relaxed);
+        world.0.moving.replace(Rc::clone(&task.wakes));
+        let waker = Waker::from(Arc::clone(&task.woken));
+        let polled = task.work.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_pending() {
+            self.tasks.push(task);
+        }
+        Ok(())
     }
 }
 

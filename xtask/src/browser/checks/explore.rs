@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use fantoccini::key::Key;
-use tool_retries::explore::{Case, Cell, DESIGNS, FAULTS, Search, Strategy};
+use tool_retries::explore::{Case, Cell, DESIGNS, FAULTS, Search};
+use tool_retries::search::Strategy;
 
 use super::failures::{TRAP, TRAPPED, with_first_lines};
 use super::{Check, Expected, check, natively};
