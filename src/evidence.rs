@@ -8,7 +8,7 @@
 use crate::diagram;
 use crate::json::Canonical;
 use crate::markup::push_text;
-use crate::scenario::{Check, Outcome, Table};
+use crate::outcome::{Check, Outcome, Table};
 use crate::sim::trace::Trace;
 
 /// Where the trace of a run stands.

@@ -11,6 +11,7 @@
 //! | [`sim`] | the world: clock, random numbers, trace, schedule, network, disk | the name of a scenario or tool |
 //! | [`console`] | SQL as text on a fresh simulated disk | knowing what it is for |
 //! | `logic` | SQL logic tests: parsing and judging (native only) | knowing where they run |
+//! | [`outcome`] | what a run leaves: values, checks and their premises, rows, trace | knowing what ran |
 //! | [`tool`] | the tools under test, and models of documented contracts | faults of their own |
 //! | [`client`] | what a caller does: retry, backoff, timeout, breaker | sleeping in real time |
 //! | [`scenario`] | the claims of the article, each a run with checks | drawing, DOM, files |
@@ -26,7 +27,7 @@
 //! | `page` | the reader's page and its worker (wasm only): the one user of web-sys | engine logic |
 //!
 //! The data's way: `fixture.json` → [`scenario::Fixture`] → a scenario in a [`sim::World`] →
-//! [`scenario::Outcome`] → [`report`] or [`evidence`] → file, terminal or page.
+//! [`outcome::Outcome`] → [`report`] or [`evidence`] → file, terminal or page.
 
 #[cfg(not(target_family = "wasm"))]
 pub mod article;
@@ -41,6 +42,7 @@ pub mod key;
 #[cfg(not(target_family = "wasm"))]
 pub mod logic;
 pub mod markup;
+pub mod outcome;
 #[cfg(target_family = "wasm")]
 pub mod page;
 pub mod report;

@@ -2,7 +2,7 @@
 
 use crate::explore::{self, Cell};
 use crate::json::{self, Canonical, Value};
-use crate::scenario::{Check, Outcome, Table};
+use crate::outcome::{Check, Outcome, Table};
 use crate::sim::trace::Event;
 
 /// The experiment that the record belongs to.

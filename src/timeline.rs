@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::evidence;
 use crate::markup::push_text;
-use crate::scenario::{Outcome, Table};
+use crate::outcome::{Outcome, Table};
 use crate::sim::World;
 use crate::sim::disk::Moment;
 use crate::sim::trace::{Event, LockLevel, What, lock_name};

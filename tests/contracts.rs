@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::run_group;
-use tool_retries::scenario::Outcome;
+use tool_retries::outcome::Outcome;
 use tool_retries::sim::trace::What;
 use tool_retries::tool::contracts::{Answer, Contract, Course, Draft, Service, StripeV1, StripeV2};
 

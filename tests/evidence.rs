@@ -8,7 +8,8 @@ use tool_retries::diagram;
 use tool_retries::evidence::{self, TraceAt};
 use tool_retries::json::{Canonical, Value, parse};
 use tool_retries::markup;
-use tool_retries::scenario::{Check, Fixture, Outcome, Plot, Premise, Table, all};
+use tool_retries::outcome::{Check, Outcome, Plot, Premise, Table};
+use tool_retries::scenario::{Fixture, all};
 use tool_retries::sim::trace::{Event, Trace, What};
 use tool_retries::timeline;
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tool_retries::json::Canonical;
-use tool_retries::scenario::{
-    Check, Checks, Fixture, Outcome, Premise, RunError, Scenario, Stage, all, contracts, lab,
-};
+use tool_retries::outcome::{Check, Checks, Outcome, Premise};
+use tool_retries::scenario::{Fixture, RunError, Scenario, Stage, all, contracts, lab};
 use tool_retries::sim::trace::{Event, Trace, What};
 use tool_retries::sim::{Point, Process, World};
 

@@ -1,7 +1,8 @@
 //! Steps of a run: read by SQLite at each moment, and true to the run's end.
 #![cfg(not(target_family = "wasm"))]
 
-use tool_retries::scenario::{Fixture, Outcome, Table, all, find};
+use tool_retries::outcome::{Outcome, Table};
+use tool_retries::scenario::{Fixture, all, find};
 use tool_retries::sim::World;
 use tool_retries::sim::trace::{Event, Loss, What};
 use tool_retries::timeline::{self, Rows, Step};

@@ -13,7 +13,8 @@ use common::real::{RealFiles, block_on, connect};
 use common::{open_desk, run_group};
 use tool_retries::json::{self, Value};
 use tool_retries::key::OperationKey;
-use tool_retries::scenario::{Fixture, Outcome, RunError, contracts, lab};
+use tool_retries::outcome::Outcome;
+use tool_retries::scenario::{Fixture, RunError, contracts, lab};
 use tool_retries::sim::{Host, Point, Strike, Struck, World};
 use tool_retries::tool::POINTS;
 use tool_retries::tool::tickets::TicketDesk;
@@ -94,7 +95,7 @@ fn sigkill_leaves_what_the_simulated_kill_leaves() {
         let real = connect(&database).unwrap();
         let simulated = world.start("observer").connect("tickets.db").unwrap();
         for table in ["tickets", "requests"] {
-            let read = |connection| tool_retries::scenario::Table::read(connection, table).unwrap();
+            let read = |connection| tool_retries::outcome::Table::read(connection, table).unwrap();
             assert_eq!(read(&real), read(&simulated), "killed at {point}");
         }
     }

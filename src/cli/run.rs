@@ -1,7 +1,8 @@
 use tool_retries::explore;
 use tool_retries::json::{Canonical, Value};
+use tool_retries::outcome::{Check, Outcome};
 use tool_retries::report;
-use tool_retries::scenario::{Check, Fixture, Outcome, Scenario};
+use tool_retries::scenario::{Fixture, Scenario};
 use tool_retries::sim::Journal;
 use tool_retries::storm;
 

@@ -1,7 +1,8 @@
 use tool_retries::explore;
 use tool_retries::json::{Canonical, Value};
+use tool_retries::outcome::{Outcome, Plot, Table};
 use tool_retries::report;
-use tool_retries::scenario::{Outcome, Plot, Scenario, Table};
+use tool_retries::scenario::Scenario;
 
 use super::arguments::Options;
 use super::{Failure, Printer, fixture_file, run};

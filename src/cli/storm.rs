@@ -1,5 +1,5 @@
 use tool_retries::json::Canonical;
-use tool_retries::scenario::Plot;
+use tool_retries::outcome::Plot;
 use tool_retries::storm::{Setup, Storm};
 
 use super::watch::Watch;

@@ -1,5 +1,5 @@
 use crate::markup::escaped;
-use crate::scenario::Plot;
+use crate::outcome::Plot;
 
 const WIDTH: u64 = 640;
 const BARS_HEIGHT: u64 = 160;

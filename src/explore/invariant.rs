@@ -1,4 +1,4 @@
-use crate::scenario::Witness;
+use crate::outcome::Witness;
 use crate::search::Properties;
 
 /// What must hold whatever strikes.

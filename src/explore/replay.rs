@@ -5,7 +5,7 @@ use super::search::Play;
 use super::stage::Stage;
 use super::{CaseError, ExploreError, Invariant};
 use crate::json::{self, Value};
-use crate::scenario::{Checks, Outcome, Premise};
+use crate::outcome::{Checks, Outcome, Premise};
 use crate::search;
 use crate::sim::disk::Moment;
 

@@ -12,7 +12,7 @@ use super::call::{Call, Sent, mixed, prune};
 use super::case::{Case, Fault};
 use super::design::Key;
 use super::{ExploreError, Invariant, Invariants};
-use crate::scenario::Table;
+use crate::outcome::Table;
 use crate::search::{Forks, Seen};
 use crate::sim::disk::{Access, DiskFaults, DiskStrike, Failing, Image, Loss};
 use crate::sim::trace::{Fate, Trace, What};

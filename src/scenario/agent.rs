@@ -7,10 +7,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::refunds::{RUN, Shop, TOOL, answer_of, order};
-use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
+use super::{Fixture, RunError};
 use crate::client::{Breaker, Refused, timeout};
 use crate::json::{self, Canonical, Value};
 use crate::key::{OperationKey, action_key, node_key};
+use crate::outcome::{Checks, Outcome, Premise, Table};
 use crate::sim::trace::{Event, Fate, Trace, What};
 use crate::sim::{Host, Network, Point, Process, Strike, Verdict, World};
 use crate::tool::refunds::Recording;

@@ -3,9 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Checks, Fixture, Outcome, Premise, RunError};
+use super::{Fixture, RunError};
 use crate::client::{Breaker, Refused, State};
 use crate::json::{self, Value};
+use crate::outcome::{Checks, Outcome, Premise};
 use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Host, Network, NetworkError, Point, Process, Script, Verdict, World};
 

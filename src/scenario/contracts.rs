@@ -14,7 +14,8 @@ use crate::tool::contracts::{Answer, Contract, Course, Draft, Service, StripeV1,
 use crate::tool::{BEFORE_COMMIT, ToolError};
 
 use super::lab::{self, Expected, Lab};
-use super::{Fixture, Outcome, Premise, RunError, Stage};
+use super::{Fixture, RunError, Stage};
+use crate::outcome::{Outcome, Premise};
 
 /// Where a contract says what is expected of it, or where it would have to.
 #[derive(Debug, Clone, Copy)]

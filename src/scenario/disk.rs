@@ -6,7 +6,8 @@ use crate::sim::{Journal, World};
 
 use super::lab::{Expected, Lab};
 use super::sweep::{Stretch, Swept, sweep};
-use super::{Fixture, Outcome, Premise, RunError};
+use super::{Fixture, RunError};
+use crate::outcome::{Outcome, Premise};
 
 /// The commit takes effect and reports an error: the journal is deleted, and its directory cannot be
 /// synced.

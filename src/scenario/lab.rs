@@ -11,7 +11,8 @@ use crate::sim::trace::{Event, What};
 use crate::tool::tickets::{Ticket, TicketDesk};
 use crate::tool::{AFTER_COMMIT, BEFORE_COMMIT, ToolError};
 
-use super::{Checks, Fixture, Outcome, Premise, RunError, Stage, Table};
+use super::{Fixture, RunError, Stage};
+use crate::outcome::{Checks, Outcome, Premise, Table};
 
 pub(super) type Answer = Result<Ticket, ToolError>;
 

@@ -1,7 +1,7 @@
 //! The claims of the article, each a run with checks.
 //!
 //! A scenario is ordinary code over a [`Stage`]: it lets callers call a tool, places faults, and
-//! checks what is left and what came back. A check also names, as a [`Premise`], what must have
+//! checks what is left and what came back. A check also names, as a [`Premise`](crate::outcome::Premise), what must have
 //! happened for it to be worth anything. [`all`] is the registry, one entry a row of the article.
 
 mod agent;
@@ -10,7 +10,6 @@ pub mod contracts;
 mod disk;
 mod fixture;
 pub mod lab;
-mod outcome;
 mod records;
 mod refunds;
 mod retries;
@@ -19,9 +18,9 @@ mod sweep;
 mod wal;
 
 pub use fixture::{Fixture, FixtureError};
-pub use outcome::{Check, Checks, Outcome, Plot, Premise, Table, Witness};
 pub use stage::{RunError, Stage};
 
+use crate::outcome::Outcome;
 use crate::sim::World;
 
 /// One row of the article.

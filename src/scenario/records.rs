@@ -12,7 +12,8 @@ use crate::tool::{AFTER_BEGIN, BEFORE_BEGIN, ToolError};
 
 use super::lab::{self, Answer, Expected, Lab};
 use super::refunds::{TOOL, answer_of, order};
-use super::{Fixture, Outcome, Premise, RunError, Stage, Table};
+use super::{Fixture, RunError, Stage};
+use crate::outcome::{Outcome, Premise, Table};
 
 /// How many call at once.
 const CALLERS: usize = 8;

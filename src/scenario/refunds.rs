@@ -6,10 +6,11 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Checks, Fixture, Outcome, Premise, RunError, Table};
+use super::{Fixture, RunError};
 use crate::client::{Backoff, Class, Effect, Failure, GaveUp, Jitter, Policy, retry};
 use crate::json::{self, Canonical, Finite, Value};
 use crate::key::{KeyError, OperationKey, published_action_key};
+use crate::outcome::{Checks, Outcome, Premise, Table};
 use crate::sim::trace::{Event, Fate, What};
 use crate::sim::{Network, NetworkError, Process, Rng, Strike, Verdict, World};
 use crate::tool::refunds::{Recording, RefundRequest, RefundService};

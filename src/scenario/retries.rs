@@ -8,13 +8,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::refunds::{RUN, Shop, TOOL, order, refund_id, the_key};
-use super::{Checks, Fixture, Outcome, Plot, Premise, RunError};
+use super::{Fixture, RunError};
 use crate::client::{
     Backoff, Class, Clock, Effect, Failure, GaveUp, Jitter, Policy, Retrying, Why, ceiling,
     http_class, http_effect, retry, timeout,
 };
 use crate::json::{self, Canonical, Finite, Value};
 use crate::key::action_key;
+use crate::outcome::{Checks, Outcome, Plot, Premise};
 use crate::sim::trace::{Event, Fate, Trace, What};
 use crate::sim::{
     Host, Network, NetworkError, Point, Process, Rng, Script, Strike, Verdict, World,

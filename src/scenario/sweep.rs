@@ -13,7 +13,8 @@ use crate::sim::{Journal, Process, World};
 use crate::tool::ToolError;
 use crate::tool::tickets::{Ticket, TicketDesk};
 
-use super::{Checks, Premise, RunError, Witness};
+use super::RunError;
+use crate::outcome::{Checks, Premise, Witness};
 
 type Desk = TicketDesk<Process>;
 

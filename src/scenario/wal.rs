@@ -14,7 +14,8 @@ use crate::tool::tickets::TicketDesk;
 use super::lab::call;
 use super::stage::DATABASE;
 use super::sweep::{Stretch, Sweep, sweep};
-use super::{Checks, Fixture, Outcome, Premise, RunError, Table, Witness};
+use super::{Fixture, RunError};
+use crate::outcome::{Checks, Outcome, Premise, Table, Witness};
 
 type Desk = TicketDesk<Process>;
 
@@ -152,37 +153,23 @@ fn power_cut(world: &World, fixture: &Fixture, journal: Journal) -> Result<Outco
         |what| matches!(what, What::Called { key: Some(sent), .. } if sent == key.as_str()),
     );
     let kept = journal == Journal::WalFull;
+    let [there, answered, elsewhere] = if kept {
+        [
+            "the answered ticket is there",
+            "the retry has its ticket",
+            "no other call has that ticket's id",
+        ]
+    } else {
+        [
+            "the answered ticket is gone, and its record too",
+            "the retry opens a new one",
+            "and the id of the first answer is another call's ticket",
+        ]
+    };
     let mut checks = Checks::default();
-    checks.check(
-        lost,
-        if kept {
-            "the answered ticket is there"
-        } else {
-            "the answered ticket is gone, and its record too"
-        },
-        i64::from(kept),
-        after.0,
-    );
-    checks.check(
-        called.clone(),
-        if kept {
-            "the retry has its ticket"
-        } else {
-            "the retry opens a new one"
-        },
-        kept,
-        retry == first,
-    );
-    checks.check(
-        called,
-        if kept {
-            "no other call has that ticket's id"
-        } else {
-            "and the id of the first answer is another call's ticket"
-        },
-        !kept,
-        other == first,
-    );
+    checks.check(lost, there, i64::from(kept), after.0);
+    checks.check(called.clone(), answered, kept, retry == first);
+    checks.check(called, elsewhere, !kept, other == first);
     let values = [
         ("answered_ticket", first.into()),
         ("tickets_after_power_cut", after.0.into()),

@@ -17,7 +17,7 @@ pub use setup::{ATTEMPTS, Budget, CAPACITY, CLIENTS, DELAY_MS, RUNS, Server, Set
 
 use crate::client::{Backoff, Breaker, Permit};
 use crate::json::{self, Value};
-use crate::scenario::Plot;
+use crate::outcome::Plot;
 use crate::sim::Rng;
 
 /// Operations that each client begins at a [`Server::Queue`], one a second, whether or not those

@@ -7,7 +7,7 @@ use super::{PROGRAM, fails_with, run, text};
 
 /// What runs, and how it ends where everybody reads.
 const COMMANDS: [(&[&str], i32); 11] = [
-    (&[], 0),
+    (&["--group", "lab"], 0),
     (&["list"], 0),
     (&["show", "naive_retry"], 0),
     (&["explore", "--design", "no_key", "--fault", "none"], 0),

@@ -4,7 +4,8 @@
 pub mod real;
 
 use tool_retries::json::{self, Canonical, Value};
-use tool_retries::scenario::{Fixture, Outcome, Scenario, all};
+use tool_retries::outcome::Outcome;
+use tool_retries::scenario::{Fixture, Scenario, all};
 use tool_retries::sim::{Process, World};
 use tool_retries::tool::tickets::TicketDesk;
 

@@ -1,3 +1,5 @@
+//! What a run leaves: its values, checks with what makes them worth anything, rows, plots and trace.
+
 use std::fmt;
 
 use rusqlite::Connection;
