@@ -84,7 +84,8 @@ fn swept(world: &World, fixture: &Fixture, stretch: Stretch) -> Result<Outcome, 
         &payload,
         key,
     )?;
-    swept.check(&mut lab.checks);
+    let answered = "whoever has an answer has the ticket, and so has the retry";
+    swept.check(answered, &mut lab.checks);
     let unknown_and_same = |run: &Swept| run.told.is_unknown() && run.same_process;
     let what = "the disk failed in the commit, and the same process retried";
     lab.checks.check(

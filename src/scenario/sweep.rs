@@ -125,8 +125,9 @@ impl Sweep {
         self.runs.extend(other.runs);
     }
 
-    /// That whatever a caller was told is true, and that the retry leaves one ticket and one record.
-    pub(super) fn check(&self, checks: &mut Checks) {
+    /// That whatever a caller was told is true, and that the retry leaves one ticket and one record. `answered` says what an
+    /// answer is worth.
+    pub(super) fn check(&self, answered: &str, checks: &mut Checks) {
         let struck = |what: &str, is_it: fn(Told) -> bool| {
             Premise::happened(self, what, 1, |run| run.struck && is_it(run.told))
         };
@@ -135,7 +136,7 @@ impl Sweep {
                 "the disk failed, and the call was answered",
                 Told::is_answered,
             ),
-            "whoever has an answer has the ticket, and so has the retry",
+            answered,
             0,
             self.broken_when(Told::is_answered),
         );

@@ -419,7 +419,8 @@ pub(super) fn wal_disk_errors(world: &World, fixture: &Fixture) -> Result<Outcom
         1_i64,
         undisturbed,
     );
-    swept.check(&mut checks);
+    let answered = "whoever has an answer has the ticket, and so has the retry, but for what a power cut takes";
+    swept.check(answered, &mut checks);
     checks.check(
         answered_and_cut(Journal::WalFull),
         "with every commit synced no answer is taken back",
